@@ -1,14 +1,21 @@
-"""The wait that a run is suspended with."""
+"""Values whose type a test expects."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
-from continuations import Outcome, Suspended, Wait
+from continuations import Suspended, Wait
+
+T = TypeVar("T")
 
 
-def only_wait(outcome: Outcome[Any]) -> Wait:
-    """Return the only wait of a run that is suspended."""
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
+def expect(value: object, kind: type[T]) -> T:
+    """Return a value, for example an outcome, that must have a type."""
+    assert isinstance(value, kind), value
+    return value
+
+
+def only_wait(outcome: object) -> Wait:
+    """Return the wait of a suspended run that has no other."""
+    [wait] = expect(outcome, Suspended).waits
     return wait

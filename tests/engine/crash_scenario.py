@@ -36,6 +36,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.payment_agent import single_wait
+from tests.outcomes import expect
 from tests.run_recovery import RunRecovery
 
 if TYPE_CHECKING:
@@ -190,8 +191,7 @@ class RunToItsEnd(Scenario, RunRecovery):
     def then(self) -> None:
         """Bring the run to its end."""
         (self.sweep_to_end if self.recovery == "sweep" else self.resume_to_end)()
-        outcome = self.process().resume(self.run_id)
-        assert isinstance(outcome, Finished)
+        outcome = expect(self.process().resume(self.run_id), Finished)
         self.check(outcome)
 
     def worker_runner(self) -> Runner:

@@ -23,6 +23,7 @@ from tests import effect_log
 from tests.engine.compacted_agents import PADDING, steps, worker
 from tests.engine.crash_scenario import Scenario
 from tests.engine.thread_agents import CLERK_ASKS, support
+from tests.outcomes import expect
 
 # Threads -----------------------------------------------------------------------------
 
@@ -118,8 +119,7 @@ class ApprovalInAThread(Conversation):
     thread_id: str
 
     def before(self) -> None:
-        held = self.thread().send(self.message, by="ann")
-        assert isinstance(held, Suspended)
+        held = expect(self.thread().send(self.message, by="ann"), Suspended)
         self.thread_id = held.run_id
         self.process().decide(held.waits[0].id, Approve(by="kim"))
 
@@ -213,8 +213,7 @@ class Summaries(Scenario):
         """Start again, which finds the run or starts it."""
         asked, stored = self.asked(), self.stored(self.run_id)
         self.sweep()
-        outcome = self.process().start("go", run_id=self.run_id)
-        assert isinstance(outcome, Finished)
+        outcome = expect(self.process().start("go", run_id=self.run_id), Finished)
         assert "all 6 steps are done" == outcome.output
         assert asked - stored in (0, 1)
         assert self.asked() - asked == self.stored(self.run_id) - stored
@@ -237,8 +236,7 @@ class FailedSummaries(Summaries):
 
     def then(self) -> None:
         self.sweep()
-        outcome = self.process().start("go", run_id=self.run_id)
-        assert isinstance(outcome, Finished)
+        outcome = expect(self.process().start("go", run_id=self.run_id), Finished)
         assert 2 + 10 + 1 == len(outcome.continuation.root.messages)
         asked = self.asked()
         self.environment.clear_logs()

@@ -27,6 +27,7 @@ from tests.engine.agent_builders import make_boss
 from tests.engine.crash_scenario import DAY, RunToItsEnd, Scenario, tell
 from tests.engine.payment_agent import single_wait
 from tests.engine.test_grants import SMALL, make_pay, turns
+from tests.outcomes import expect
 from tests.scripts import call
 from tests.stores import StoreWithListingTime
 
@@ -104,8 +105,7 @@ class LastVote(Votes):
         """Sweep, and vote again if nothing was recorded."""
         assert {} == self.process().sweep().errors
         if isinstance(self.process().resume(self.run_id), Suspended):
-            again = self.vote("lee", **self.verdict)
-            assert isinstance(again, Decision)
+            again = expect(self.vote("lee", **self.verdict), Decision)
             assert ("kim", "lee") == again.voters
         self.end()
 
@@ -334,8 +334,7 @@ class Batch(Payments):
         return make_boss(script, make_pay())
 
     def before(self) -> None:
-        outcome = self.process().start("go", run_id=self.run_id)
-        assert isinstance(outcome, Suspended)
+        outcome = expect(self.process().start("go", run_id=self.run_id), Suspended)
         verdicts = Approve(by="kim"), Deny(by="kim"), Approve(by="kim")
         ids = [wait.id for wait in outcome.waits]
         self.verdicts = dict(zip(ids, verdicts, strict=True))

@@ -21,6 +21,7 @@ from tests.engine.test_erasing_runs import (
     start_waiting,
 )
 from tests.engine.test_publish import make_price, script
+from tests.outcomes import expect
 from tests.scripts import call
 
 # Published events --------------------------------------------------------------------
@@ -100,8 +101,7 @@ class Trade(Market):
             self.process().sweep()
         self.dies()
         for run_id in ("early", "late"):
-            outcome = self.process().resume(run_id)
-            assert isinstance(outcome, Finished)
+            outcome = expect(self.process().resume(run_id), Finished)
             assert ["1", "2"] == root_tool_results(outcome)
 
 
@@ -195,8 +195,7 @@ class AttachmentsOfADeadStart(RunToItsEnd):
         with suppress(RunBusy):
             self.process().start(["go", PHOTO], run_id=self.run_id)
         self.sweep_to_end()
-        outcome = self.process().resume(self.run_id)
-        assert isinstance(outcome, Finished)
+        outcome = expect(self.process().resume(self.run_id), Finished)
         assert "root saw the photo, the chart, the report" == outcome.output
 
     def sweep_each_hour(self, count: int, hours: int = 1) -> None:

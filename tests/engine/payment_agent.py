@@ -8,6 +8,7 @@ from continuations import Runner, Suspended, ToolContext, Wait, tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss
+from tests.outcomes import only_wait
 from tests.scripts import Script, call
 
 ONE_PAY_SCRIPT: Script = {"go": [[call("pay")], "end"]}
@@ -34,10 +35,7 @@ def make_pay_tool(policy: Any = True) -> Any:
 
 def start_and_get_wait(runner: Runner, run_id: str = "r1") -> Wait:
     """Start a run and return its only wait."""
-    outcome = runner.start("go", run_id=run_id)
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
-    return wait
+    return only_wait(runner.start("go", run_id=run_id))
 
 
 def single_wait(outcome: object) -> Wait:

@@ -34,6 +34,7 @@ from tests.engine.agent_builders import (
 )
 from tests.engine.payment_agent import make_pay_tool, single_wait, start_and_get_wait
 from tests.engine.shared_store import SharedStore
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import call
 
@@ -219,9 +220,8 @@ def test_policy_that_raises_before_the_begin_keeps_the_call_from_running(
     def fail(cents: int) -> bool:
         raise ValueError(cents)
 
-    ended = shop.runner(make_pay_tool(fail)).resume("r1")
+    ended = expect(shop.runner(make_pay_tool(fail)).resume("r1"), Finished)
 
-    assert isinstance(ended, Finished)
     [result] = root_tool_results(ended)
     assert result.startswith("ERROR: the call was not executed: ")
     assert [] == effects(environment)
@@ -335,8 +335,7 @@ def test_repeat_after_thirty_days_is_neither_run_nor_refused_but_asked_about(
     assert "it may have happened" in str(wait.note)
     assert ["pay 5 c3"] == effects(environment)
     shop.runner().decide(wait.id, verdict)
-    ended = resume(shop, 0, **HOUR)
-    assert isinstance(ended, Finished)
+    ended = expect(resume(shop, 0, **HOUR), Finished)
     assert ["pay 5 c3"] * count == effects(environment)
     assert root_tool_results(ended)[0].startswith(result)
 

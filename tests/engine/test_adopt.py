@@ -35,6 +35,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import tool_results
+from tests.outcomes import expect, only_wait
 
 
 @tool(approval=ApprovalPolicy(expires_after=timedelta(days=2)))
@@ -157,10 +158,8 @@ def test_approved_call_that_was_not_started_waits_again() -> None:
     agent = make_boss(pay)
     runner = Runner(agent, store="memory:")
 
-    outcome = runner.adopt(approved(started(agent)), run_id="jane-1")
+    wait = only_wait(runner.adopt(approved(started(agent)), run_id="jane-1"))
 
-    assert isinstance(outcome, Suspended)
-    (wait,) = outcome.waits
     assert wait.note is not None
     assert "valid in one run only" in wait.note
     assert isinstance(runner.resume("jane-1"), Suspended)
@@ -258,9 +257,8 @@ def test_run_that_can_go_on_is_paused_and_a_sweep_continues_it() -> None:
     paused.start("go", run_id="old", work=False)
     runner = Runner(agent, store="memory:")
 
-    outcome = runner.adopt(paused.look("old"), run_id="jane-1")
+    outcome = expect(runner.adopt(paused.look("old"), run_id="jane-1"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert outcome.paused
     (resumed,) = runner.sweep().resumed
     assert isinstance(resumed, Suspended)
@@ -287,9 +285,8 @@ def test_approval_of_a_contract_that_is_not_known_opens_the_wait_again() -> None
     runner = Runner(agent, store=store)
     runner.decide(outcome.waits[0].id, Approve())
 
-    again = runner.resume("jane-1")
+    again = expect(runner.resume("jane-1"), Suspended)
 
-    assert isinstance(again, Suspended)
     runner.decide(again.waits[0].id, Approve())
     assert isinstance(runner.resume("jane-1"), Finished)
 
@@ -315,9 +312,8 @@ def test_crash_at_each_operation_of_an_adoption_loses_nothing() -> None:
         runner = Runner(agent, store=store)
         runner.sweep()
 
-        outcome = runner.adopt(source, run_id="jane-1")
+        outcome = expect(runner.adopt(source, run_id="jane-1"), Suspended)
 
-        assert isinstance(outcome, Suspended)
         assert [wait.id for wait in outcome.waits] == [w.id for w in runner.waiting()]
         runner.decide(outcome.waits[0].id, Approve())
         assert isinstance(runner.resume("jane-1"), Finished)
@@ -364,9 +360,8 @@ def test_without_a_requester_the_adopted_wait_cannot_be_approved() -> None:
     runner = Runner(agent, store="memory:")
     source = other.look("old")
 
-    outcome = runner.adopt(source, run_id="adopted")
+    outcome = expect(runner.adopt(source, run_id="adopted"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     [wait] = outcome.waits
     assert wait.requester is None
     with pytest.raises(DecisionRefused, match="start the next one with by=NAME"):
@@ -375,8 +370,7 @@ def test_without_a_requester_the_adopted_wait_cannot_be_approved() -> None:
     again = runner.adopt(source, run_id="adopted", by="ann")
     assert outcome == again
     runner.cancel("adopted")
-    named = runner.adopt(source, run_id="adopted-2", by="ann")
-    assert isinstance(named, Suspended)
+    named = expect(runner.adopt(source, run_id="adopted-2", by="ann"), Suspended)
     assert "lee" == runner.decide(named.waits[0].id, Approve(by="lee")).by
 
 
@@ -384,18 +378,15 @@ def test_unknown_outcome_of_an_adopted_run_has_its_requester() -> None:
     """The rule of a started call moves with the call, and names the new requester."""
     agent = make_boss(wire)
     old = Runner(agent, store="memory:")
-    started_run = old.start("go", run_id="old", by="jane")
-    assert isinstance(started_run, Suspended)
+    started_run = expect(old.start("go", run_id="old", by="jane"), Suspended)
     for name in ("kim", "lee"):
         old.decide(started_run.waits[0].id, Approve(by=name))
     old.resume("old")
     source = version_in_which_a_call_is_started(old)
     runner = AsyncRunner(agent, store="memory:")
 
-    outcome = asyncio.run(runner.adopt(source, run_id="adopted", by="ann"))
+    wait = only_wait(asyncio.run(runner.adopt(source, run_id="adopted", by="ann")))
 
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
     assert "unknown" == wait.kind
     deciding = Runner(agent, store=runner.store)
     with pytest.raises(DecisionRefused, match="ann requested the run"):

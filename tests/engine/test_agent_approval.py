@@ -27,6 +27,7 @@ from continuations.tools import Tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.outcomes import expect, only_wait
 from tests.scripts import call, scripted_model
 
 
@@ -86,9 +87,8 @@ def test_policy_of_a_tool_replaces_that_of_its_agent() -> None:
     tools = [make_tool("own", approval=own), make_tool()]
     runner = Runner(make_boss(script, *tools, approval=agents), store="memory:")
 
-    outcome = runner.start("go", run_id="r")
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     by_tool = {wait.tool: wait for wait in outcome.waits}
     assert ("own", None) == (by_tool["own"].policy, by_tool["own"].quorum)
     assert "the agent's" == by_tool["pay"].policy
@@ -141,10 +141,8 @@ def test_condition_of_an_agent_gets_the_arguments_of_each_tool() -> None:
     script: Any = {"go": [[call("pay", cents=n) for n in (4, 5, 20)], "end"]}
     runner = Runner(make_boss(script, make_tool(), approval=is_large), store="memory:")
 
-    outcome = runner.start("go", run_id="r")
+    wait = only_wait(runner.start("go", run_id="r"))
 
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
     assert {"cents": 20} == wait.arguments
     runner.decide(wait.id, Answer("paid by hand"))
     results = root_tool_results(runner.resume("r"))
@@ -163,14 +161,12 @@ def test_call_that_was_admitted_before_is_asked_about() -> None:
         return len(asked) > 2
 
     before = Runner(make_boss(script, make_tool()), store=store)
-    paused = before.start("go", run_id="r", should_pause=stop)
-    assert isinstance(paused, Suspended)
+    assert isinstance(before.start("go", run_id="r", should_pause=stop), Suspended)
     assert [] == effect_log.names()
     after = Runner(make_boss(script, make_tool(), approval=True), store=store)
 
-    outcome = after.resume("r")
+    outcome = expect(after.resume("r"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert ["pay"] == [wait.tool for wait in outcome.waits]
     assert [] == effect_log.names()
 
@@ -205,9 +201,8 @@ def test_ask_person_needs_no_approval() -> None:
     script: Any = {"go": [[call("ask_person", question="Who?")], "end"]}
     runner = Runner(make_boss(script, ask_person, approval=True), store="memory:")
 
-    outcome = runner.start("go", run_id="r")
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert ["question"] == [wait.kind for wait in outcome.waits]
 
 

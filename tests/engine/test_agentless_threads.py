@@ -12,6 +12,7 @@ from continuations.models.scripted import ScriptedModel
 from continuations.prices import Prices
 from continuations.threads import Thread
 from continuations_storage import MemoryStore
+from tests.outcomes import expect
 
 KEY = "customer 42"
 
@@ -47,8 +48,7 @@ def test_posted_message_is_answered_by_a_worker(
 
     assert isinstance(waiting, Queued)
     assert {} == swept.errors
-    reply = ticket.reply()
-    assert isinstance(reply, Replied)
+    reply = expect(ticket.reply(), Replied)
     assert "One." == reply.output
     assert ["system", "user"] == [each.role for each in model.requests[0].messages]
     assert "Help." == model.requests[0].messages[0].content

@@ -30,6 +30,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.outcomes import expect, only_wait
 
 
 @dataclass
@@ -93,9 +94,8 @@ def test_agent_refuses_a_call_and_lets_another_run() -> None:
     judge, paid = Judge(), list[int]()
     runner = Runner(clerk(judge, paid), store="memory:")
 
-    finished = runner.start("go", run_id="r")
+    finished = expect(runner.start("go", run_id="r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert [7] == paid
     read = sorted(json.dumps(each, sort_keys=True) for each in judge.read)
     assert [
@@ -116,16 +116,13 @@ def test_agent_asks_about_a_call() -> None:
     judge, paid = Judge(), list[int]()
     runner = Runner(clerk(judge, paid, on_trip="ask"), store="memory:")
 
-    suspended = runner.start("go", run_id="r")
-    assert isinstance(suspended, Suspended)
-    [wait] = suspended.waits
+    wait = only_wait(runner.start("go", run_id="r"))
     assert "too much" in (wait.note or "")
     assert {"cents": 900} == wait.arguments
     assert [7] == paid
     runner.decide(wait.id, Approve(by="kim"))
-    finished = runner.resume("r")
+    assert isinstance(runner.resume("r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert [7, 900] == paid
     assert 2 == len(judge.read)
 
@@ -133,8 +130,7 @@ def test_agent_asks_about_a_call() -> None:
 def test_agent_ends_the_run() -> None:
     """`"fail"` holds for agents too, and the other call does not run after it."""
     judge, paid = Judge(), list[int]()
-    failed = run(clerk(judge, paid, on_trip="fail"), "go")
-    assert isinstance(failed, Failed)
+    failed = expect(run(clerk(judge, paid, on_trip="fail"), "go"), Failed)
     assert "guardrail" == failed.error.code
     assert 900 not in paid
 
@@ -143,15 +139,13 @@ def test_edited_arguments_are_checked_before_the_call_begins() -> None:
     """An approver cannot edit a call to one that the agent refuses."""
     judge, paid = Judge(lambda call: _over(call, 1000)), list[int]()
     runner = Runner(clerk(judge, paid, approval=True), store="memory:")
-    suspended = runner.start("go", run_id="r")
-    assert isinstance(suspended, Suspended)
+    suspended = expect(runner.start("go", run_id="r"), Suspended)
     first, second = suspended.waits
     runner.decide(first.id, Approve(arguments={"cents": 5000}, by="kim"))
     runner.decide(second.id, Approve(by="kim"))
 
-    finished = runner.resume("r")
+    assert isinstance(runner.resume("r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert [7] == paid
     cents = [call["arguments"]["cents"] for call in judge.read]
     assert [7, 7, 900, 5000] == sorted(cents)
@@ -165,8 +159,7 @@ def _over(call: dict[str, Any], limit: int) -> dict[str, object]:
 def test_agent_that_gives_no_verdict_lets_nothing_through(verdict: object) -> None:
     """No decision is not yes."""
     judge, paid = Judge(lambda _: verdict), list[int]()
-    finished = run(clerk(judge, paid), "go")
-    assert isinstance(finished, Finished)
+    finished = expect(run(clerk(judge, paid), "go"), Finished)
     assert [] == paid
     texts = [each["content"] for each in finished.continuation.root.messages]
     assert 2 == sum("the guardrail checker replied" in str(each) for each in texts)
@@ -191,16 +184,14 @@ def test_call_stays_proposed_while_the_model_of_the_guardrail_is_down() -> None:
     assert ["proposed", "proposed"] == [each.state for each in calls]
 
     down.clear()
-    finished = runner.resume("r")
-    assert isinstance(finished, Finished)
+    assert isinstance(runner.resume("r"), Finished)
     assert [7] == paid
 
 
 def test_requests_of_the_guardrail_count_for_the_budget() -> None:
     """The run ends before a call that was not checked."""
     judge, paid = Judge(), list[int]()
-    failed = run(clerk(judge, paid), "go", budget=Budget(requests=1))
-    assert isinstance(failed, Failed)
+    failed = expect(run(clerk(judge, paid), "go", budget=Budget(requests=1)), Failed)
     assert "budget" == failed.error.code
     assert [] == paid
     assert [] == judge.read
@@ -260,8 +251,7 @@ def test_accepted_call_asks_the_policy_of_newer_code(guardrail: Any) -> None:
     [call] = Runner(old, store=store).look("r").root.calls
     assert "ready" == call.state
 
-    asked = Runner(make(approval=True), store=store).resume("r")
+    asked = expect(Runner(make(approval=True), store=store).resume("r"), Suspended)
 
-    assert isinstance(asked, Suspended)
     assert "accepted without an approval" in (asked.waits[0].note or "")
     assert [] == paid

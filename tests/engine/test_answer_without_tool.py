@@ -36,6 +36,7 @@ from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import make_pay_tool
 from tests.hostile.editable_store import EditableStore
 from tests.ledger.damage import all_objects
+from tests.outcomes import expect
 from tests.scripts import call
 
 LATER = Answer("late")
@@ -83,8 +84,7 @@ class Office:
 
     def end_wait(self) -> None:
         """Start the run, and let its wait end."""
-        outcome = self.complete.start("go", run_id="r1")
-        assert isinstance(outcome, Suspended)
+        outcome = expect(self.complete.start("go", run_id="r1"), Suspended)
         if self.kind in ("answer", "job"):
             self.complete.decide(outcome.waits[0].id, Answer("yes", by="kim"))
         elif self.kind == "signal":
@@ -197,9 +197,8 @@ def test_worker_that_ran_a_call_leaves_the_next_one_to_another_process(
     [wait] = [wait for wait in first.waits if wait.tool == "slow"]
     complete.decide(wait.id, Approve(by="kim"))
 
-    outcome = reduced.resume("r1")
+    outcome = expect(reduced.resume("r1"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert first.continuation.version < outcome.continuation.version
     assert "run r1 is left to other processes" in caplog.text
     assert "agent boss has no tool pay" in caplog.text

@@ -28,6 +28,7 @@ from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.outcomes import expect, only_wait
 
 booked: list[object] = []
 # The tool calls these functions with the id of its wait.
@@ -212,9 +213,8 @@ def test_early_answer_of_a_job_that_began_before_the_version_is_used_once() -> N
     started = (n for n in numbers if _has_started(case, n))
     case.go_back("rewind", next(started))
 
-    outcome = case.runner().resume("r")
+    outcome = expect(case.runner().resume("r"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert [("unknown", 1)] == [(wait.kind, wait.stage) for wait in outcome.waits]
     assert ["one"] == booked
 
@@ -291,10 +291,8 @@ def test_adopt_of_bytes_whose_function_had_begun_asks_a_person(kind: str) -> Non
     case.adopt(_data(case, last))
 
     case.clock.seconds += 3600
-    outcome = case.runner().resume("a")
+    wait = only_wait(case.runner().resume("a"))
 
-    assert isinstance(outcome, Suspended)
-    (wait,) = outcome.waits
     assert ("unknown", 1) == (wait.kind, wait.stage)
     assert 1 == len(booked)
 

@@ -34,6 +34,7 @@ from tests.crash_points import every_crash, remaining_keys
 from tests.engine.agent_builders import should_pause_after
 from tests.engine.payment_agent import make_pay_tool, single_wait
 from tests.ledger.damage import all_objects
+from tests.outcomes import expect
 from tests.scripts import call
 
 STOPPING = ApprovalPolicy(
@@ -71,8 +72,7 @@ class Office:
 
     def decide_both(self) -> None:
         """Approve one call, which has not begun, and answer the other."""
-        outcome = self.complete.start("go", run_id="r1")
-        assert isinstance(outcome, Suspended)
+        outcome = expect(self.complete.start("go", run_id="r1"), Suspended)
         first, second = outcome.waits
         self.complete.decide(first.id, Approve(by="kim"))
         self.complete.resume("r1", should_pause=should_pause_after(1))
@@ -219,8 +219,7 @@ def test_storeless_resume_without_the_tool_of_an_approved_call_raises() -> None:
     with pytest.raises(AgentChanged, match="agent boss has no tool pay"):
         resume(asked.continuation, Agent("boss", model=model), answers=answers)
 
-    ended = resume(asked.continuation, complete, answers=answers)
-    assert isinstance(ended, Finished)
+    assert isinstance(resume(asked.continuation, complete, answers=answers), Finished)
     assert ["pay 5 kim"] == effect_log.names()
 
 

@@ -27,6 +27,7 @@ from tests.engine.attachment_agents import (
     seeing_model,
     three_deep,
 )
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, run_python
 from tests.scripts import Script, call
 from tests.stores import OneByOneStore
@@ -46,14 +47,12 @@ def test_a_model_sees_the_input_and_the_results_of_tools() -> None:
     """Also after a suspension, in a process that did not have the bytes."""
     store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
-    suspended = runner.start(["go", PHOTO], run_id="r1")
-    assert isinstance(suspended, Suspended)
+    suspended = expect(runner.start(["go", PHOTO], run_id="r1"), Suspended)
 
     later = Runner(three_deep(SCRIPT), store=store)
     later.decide(suspended.waits[0].id, Approve())
-    end = later.resume("r1")
+    end = expect(later.resume("r1"), Finished)
 
-    assert isinstance(end, Finished)
     assert "I saw the photo, the chart, the report" == end.output
     assert ["draw pie", "publish pie"] == effect_log.names()
     assert 3 == len(file_keys(store))
@@ -220,9 +219,8 @@ def test_a_reference_that_a_model_writes_is_text() -> None:
     store = MemoryStore()
     Runner(seeing_victim(), store=store).start(["look", PHOTO], run_id="victim")
     agent = Agent("a", tools=[echo], model=ScriptedModel(reply))
-    end = Runner(agent, store=store).start("go", run_id="r1")
+    assert isinstance(Runner(agent, store=store).start("go", run_id="r1"), Finished)
 
-    assert isinstance(end, Finished)
     assert [{}, {}] == [request.files for request in requests]
     assert forged == requests[1].messages[1].data["content"]
     assert [] == file_keys(store)
@@ -238,8 +236,7 @@ def test_wrong_bytes_never_reach_a_model(damage: str) -> None:
     """The error names the object; after a restore, the run goes on."""
     store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
-    suspended = runner.start(["go", PHOTO], run_id="r1")
-    assert isinstance(suspended, Suspended)
+    suspended = expect(runner.start(["go", PHOTO], run_id="r1"), Suspended)
     key = next(key for key in file_keys(store) if key.endswith(f"-{len(PHOTO.data)}"))
     other = next(each for each in file_keys(store) if each != key)
     bodies = store._bodies  # pyright: ignore[reportPrivateUsage]
@@ -313,8 +310,7 @@ def test_a_start_that_loses_the_race_deletes_only_its_own_attachments() -> None:
     assert 3 == len(file_keys(store))
     [wait] = runner.look("r1").waits
     runner.decide(wait.id, Approve())
-    end = runner.resume("r1")
-    assert isinstance(end, Finished)
+    end = expect(runner.resume("r1"), Finished)
     assert "I saw the photo, the chart, the report" == end.output
 
 

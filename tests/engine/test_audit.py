@@ -35,6 +35,7 @@ from continuations_storage.sync import SyncStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.test_signals import make_receipt
+from tests.outcomes import expect
 from tests.scripts import call
 
 
@@ -68,8 +69,7 @@ def test_every_decision_is_a_line_also_after_the_end() -> None:
     """A person, a program with a door of its own, and times in their order."""
     clock = ManualClock()
     runner = make_runner(TWO, make_pay(), clock=clock)
-    first = runner.start("go", run_id="r")
-    assert isinstance(first, Suspended)
+    first = expect(runner.start("go", run_id="r"), Suspended)
     one, two = first.waits
 
     runner.decide(two.id, Deny(by="lee", reason="too much"))
@@ -95,8 +95,7 @@ def test_every_decision_is_a_line_also_after_the_end() -> None:
 def test_every_vote_is_a_line_and_the_last_one_is_the_decision() -> None:
     clock = ManualClock()
     runner = make_runner(TWO, make_pay(votes=2), clock=clock)
-    first = runner.start("go", run_id="r")
-    assert isinstance(first, Suspended)
+    first = expect(runner.start("go", run_id="r"), Suspended)
     wait_id = first.waits[0].id
     for person in ("kim", "lee"):
         runner.decide(wait_id, Approve(by=person), door=Door("console"))
@@ -131,8 +130,7 @@ def test_requests_of_operators_are_lines_and_say_who() -> None:
     """The wait of the cancelled call was closed by an operator; the run goes on."""
     clock = ManualClock()
     runner = make_runner(TWO, make_pay(), clock=clock)
-    first = runner.start("go", run_id="r")
-    assert isinstance(first, Suspended)
+    first = expect(runner.start("go", run_id="r"), Suspended)
     console = Door("console", "badge")
     runner.pause("r", by="kim", reason="check", door=console)
     clock.seconds += 1
@@ -208,8 +206,7 @@ def test_decision_of_an_earlier_release_has_no_door() -> None:
     """Nothing is guessed about a decision that recorded no door."""
     clock = ManualClock()
     runner = make_runner(TWO, make_pay(), clock=clock)
-    first = runner.start("go", run_id="r")
-    assert isinstance(first, Suspended)
+    first = expect(runner.start("go", run_id="r"), Suspended)
     recorded = runner.decide(first.waits[0].id, Answer("paid", by="kim"))
     assert isinstance(recorded, Decision)
     old = replace(recorded, id="01old", wait_id=first.waits[1].id, door=None)
@@ -234,8 +231,7 @@ def test_a_run_without_decisions_has_no_lines() -> None:
 def test_a_damaged_decision_is_named() -> None:
     """An audit that leaves out a line would be a wrong one."""
     runner = make_runner(TWO, make_pay(), clock=ManualClock())
-    first = runner.start("go", run_id="r")
-    assert isinstance(first, Suspended)
+    first = expect(runner.start("go", run_id="r"), Suspended)
     wait_id = first.waits[0].id
     runner.decide(wait_id, Approve())
     assert asyncio.run(read_decision(Objects(runner.store), wait_id)) is not None

@@ -33,6 +33,7 @@ from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine import agent_builders
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -84,9 +85,8 @@ def test_a_run_that_has_used_up_its_budget_ends(
     store = MemoryStore()
     runner = Runner(make_boss(script_with_usage(script, 100)), store=store)
 
-    outcome = runner.start("go", run_id="r1", budget=budget)
+    outcome = expect(runner.start("go", run_id="r1", budget=budget), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "budget" == outcome.error.code
     assert turns == len(environment.turns())
     for log in outcome.continuation.run_state.logs.values():
@@ -226,8 +226,7 @@ def test_no_call_begins_after_the_budget_is_used_up() -> None:
 def test_budget_holds_without_a_store() -> None:
     """The continuation carries the budget."""
     agent = make_boss({"go": SCRIPT["A"]})
-    outcome = run(agent, "go", budget=Budget(requests=1))
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "go", budget=Budget(requests=1)), Suspended)
 
     data = outcome.continuation.to_bytes()
     ended = resume(data, agent, answers={outcome.waits[0].id: Approve()})

@@ -14,6 +14,7 @@ from continuations.models.interface import ModelReply, ModelRequest
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
+from tests.outcomes import expect
 from tests.run_environment import wait_until
 from tests.scripts import Script, call
 
@@ -48,8 +49,7 @@ async def test_verify_is_not_called_before_the_claim_is_over(
             agent_builders.make_boss(SCRIPT, pay), store=store, clock=clock
         )
 
-    outcome = await runner().start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(await runner().start("go", run_id="r1"), Suspended)
     await runner().decide(outcome.waits[0].id, Approve(by="kim"))
 
     # Given a request that is cancelled while the payment is in progress

@@ -31,6 +31,7 @@ from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
 from tests.ledger.interleaving import InterleavingStore
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script
 from tests.stores import OneByOneStore, StoreWithListingTime
@@ -143,8 +144,7 @@ def test_worker_with_a_wrong_clock_closes_no_wait(
     assert before == asyncio.run(store.keys(""))
 
     # And a worker with a correct clock ends the run
-    outcome = runner.resume("r1")
-    assert isinstance(outcome, Failed)
+    assert isinstance(runner.resume("r1"), Failed)
     with pytest.raises(Cancelled):
         runner.decide(wait.id, Approve())
 
@@ -185,8 +185,7 @@ def test_cancel_with_a_wrong_clock_closes_no_wait(seconds: int) -> None:
 
     assert asyncio.run(read_decision(Objects(store), wait.id)) is None
     assert "suspended" == runner.look("r1").status
-    outcome = runner.resume("r1")
-    assert isinstance(outcome, Failed)
+    outcome = expect(runner.resume("r1"), Failed)
     assert "Enough." == outcome.error.message
 
 
@@ -196,8 +195,7 @@ def test_every_version_names_the_marker_that_guards_it(*, listings: bool) -> Non
     clock = ManualClock()
     store = store_with_time(clock, in_listings=listings)
     runner = make_payment_runner(store=store, clock=clock)
-    made = runner.decide(start_and_get_wait(runner).id, Approve())
-    assert isinstance(made, Decision)
+    made = expect(runner.decide(start_and_get_wait(runner).id, Approve()), Decision)
     before = runner.look("r1").version
     last = runner.resume("r1").continuation.version
 
@@ -232,9 +230,8 @@ def test_claim_of_a_worker_that_died_before_its_release_is_released() -> None:
     asyncio.run(renew_and_die())
     clock.seconds += 31
 
-    outcome = runner.resume("r1")
+    assert isinstance(runner.resume("r1"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     newest = runner.look("r1")
     assert ("suspended", None) == (newest.status, newest.run_state.run.claim)
     assert [wait.id] == [each.id for each in runner.waiting()]

@@ -6,6 +6,7 @@ import pytest
 
 from continuations import Finished, run
 from tests.engine.class_agents import SCRIPT, Designer, Plan
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import call, scripted_model
 
@@ -39,9 +40,8 @@ def test_task_as_root_agent_returns_its_type() -> None:
     text = designer.plan.input("dates", modules=2)
     designer.model = scripted_model({text: ['{"names": ["a"]}']})
 
-    outcome = run(Designer(model=designer.model).plan, text)
+    outcome = expect(run(Designer(model=designer.model).plan, text), Finished)
 
-    assert isinstance(outcome, Finished)
     assert Plan(["a"]) == outcome.output
     assert text in SCRIPT
 

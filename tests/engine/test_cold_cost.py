@@ -13,6 +13,7 @@ import pytest
 import continuations
 from continuations import Agent, Approve, Runner, Suspended, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
+from tests.outcomes import expect
 from tests.run_environment import ROOT
 
 PACKAGE = Path(continuations.__file__).parent
@@ -56,9 +57,7 @@ def note(number: int) -> str:
 def _suspended(store: str) -> Suspended:
     model = ScriptedModel([ToolCall("note", {"number": 7})], name="gpt-5-mini")
     agent = Agent("notes", tools=[note], model=model)
-    outcome = Runner(agent, store=store).start("Save the note 7.")
-    assert isinstance(outcome, Suspended)
-    return outcome
+    return expect(Runner(agent, store=store).start("Save the note 7."), Suspended)
 
 
 def _modules(code: str, *arguments: str) -> set[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from continuations import Finished, tool
 from tests.engine import agent_builders
+from tests.outcomes import expect
 from tests.scripts import Script, call
 
 SCRIPT: Script = {"go": [[call("look")], "end"]}
@@ -33,7 +34,6 @@ def test_only_an_unrepeatable_result_costs_a_version(
         """Look."""
         return "seen"
 
-    outcome = agent_builders.make_runner(SCRIPT, look).start("go")
+    outcome = expect(agent_builders.make_runner(SCRIPT, look).start("go"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert versions == outcome.continuation.version

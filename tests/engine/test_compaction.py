@@ -30,6 +30,7 @@ from continuations.prices import Usage
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.compacted_agents import last_step, step, steps, summary_of, worker
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.usefixtures("environment")
@@ -78,9 +79,8 @@ def test_summary_takes_the_place_of_the_older_messages(
     agent = worker(steps(12))
     runner = Runner(agent, store=MemoryStore())
 
-    outcome = runner.start("Make 12 steps.", run_id="r")
+    outcome = expect(runner.start("Make 12 steps.", run_id="r"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert "all 12 steps are done" == outcome.output
     assert list(range(1, 13)) == effects(environment, "step")
     messages = outcome.continuation.root.messages
@@ -253,8 +253,7 @@ def test_history_above_hard_ends_the_turn_and_the_run_can_be_resumed(
     with pytest.raises(CompactionFailed):
         Runner(broken, store=store).resume("r")
     assert before == runner.look("r").root.messages
-    outcome = runner.resume("r")
-    assert isinstance(outcome, Finished)
+    assert isinstance(runner.resume("r"), Finished)
     assert list(range(1, 9)) == effects(environment, "step")
 
 
@@ -288,14 +287,12 @@ def test_rate_limited_summary_above_hard_suspends_the_frame(
         model_retry_time=timedelta(0),
     )
 
-    outcome = runner.start("go", run_id="r")
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert ["model"] == [each.kind for each in outcome.waits]
     limited[0] = False
     clock.seconds += 120
-    outcome = runner.resume("r")
-    assert isinstance(outcome, Finished)
+    assert isinstance(runner.resume("r"), Finished)
     assert list(range(1, 9)) == effects(environment, "step")
 
 
@@ -308,9 +305,8 @@ def test_model_that_replies_later_writes_no_summary(
     compaction = Compaction(soft=800, hard=90_000, keep_last=4, summarize=writer)
     runner = Runner(worker(steps(8), compaction=compaction), store=MemoryStore())
 
-    outcome = runner.start("go", run_id="r")
+    assert isinstance(runner.start("go", run_id="r"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert [] == late.polls
     assert "replies later" in caplog.text
 
@@ -475,14 +471,12 @@ def test_works_without_a_store(environment: RunEnvironment) -> None:
     then = ("pay", {"cents": 5})
     agent = worker(steps(8, then))
 
-    outcome = run(agent, "go")
+    outcome = expect(run(agent, "go"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     data = outcome.continuation.to_bytes()
     made = len(effects(environment, "summary"))
     answers = {outcome.waits[0].id: Approve(by="kim")}
-    end = resume(data, worker(steps(8, then)), answers=answers)
-    assert isinstance(end, Finished)
+    assert isinstance(resume(data, worker(steps(8, then)), answers=answers), Finished)
     assert [5] == effects(environment, "pay")
     assert made == len(effects(environment, "summary"))
 
@@ -502,9 +496,8 @@ def test_only_the_frame_of_the_agent_is_shortened(environment: RunEnvironment) -
     boss = Agent("boss", tools=[inner], model=model)
     runner = Runner(boss, store=MemoryStore())
 
-    outcome = runner.start("go", run_id="r")
+    outcome = expect(runner.start("go", run_id="r"), Finished)
 
-    assert isinstance(outcome, Finished)
     paths = {each.path for each in compactions(runner)}
     assert {("boss", "inner")} == paths
     assert 4 == len(outcome.continuation.root.messages)

@@ -29,6 +29,7 @@ from tests.clocks import ManualClock
 from tests.engine.compacted_agents import PADDING, last_step, pay, step, steps, worker
 from tests.engine.test_compaction import empty_summary, short_summary
 from tests.engine.test_thread_cost import CountingStore
+from tests.outcomes import expect
 from tests.stores import OneByOneStore
 
 pytestmark = pytest.mark.usefixtures("environment")
@@ -47,18 +48,16 @@ def approved(runner: Runner, outcome: Outcome) -> Outcome:
 def test_approval_after_a_compaction_runs_with_its_edit() -> None:
     """The call is found by our ids, wherever its message stands."""
     runner = Runner(worker(steps(8, ("pay", {"cents": 5}))), store=MemoryStore())
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
 
     wait = outcome.waits[0]
     runner.decide(wait.id, Approve(by="kim", arguments={"cents": 4}))
-    outcome = runner.resume("r")
+    ended = expect(runner.resume("r"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert "pay 4" in effect_log.names()
     results = [
         str(each["content"])
-        for each in outcome.continuation.root.messages
+        for each in ended.continuation.root.messages
         if each["role"] == "tool"
     ]
     assert "changed its arguments" in results[-1]
@@ -74,8 +73,7 @@ def test_evidence_begins_behind_the_summary() -> None:
 
     agent = worker(steps(8, ("settle", {"cents": 5})), tools=[step, settle])
     runner = Runner(agent, store=MemoryStore())
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
 
     found = outcome.waits[0].evidence
 
@@ -107,8 +105,7 @@ def test_wrong_outputs_are_counted_over_a_compaction() -> None:
     ends: list[tuple[str, int]] = []
     for compaction in (None, shortens):
         runner = Runner(agent(compaction), store=MemoryStore())
-        outcome = runner.start("go", run_id="r")
-        assert isinstance(outcome, Failed)
+        outcome = expect(runner.start("go", run_id="r"), Failed)
         ends.append((outcome.error.code, outcome.continuation.root.turns))
 
     assert ends[0] == ends[1]
@@ -178,8 +175,7 @@ def test_old_tickets_of_a_thread_keep_their_replies() -> None:
 
     assert len(thread.messages()) < 2 * len(TEXTS)
     for text, ticket in zip(TEXTS, tickets, strict=True):
-        reply = ticket.reply()
-        assert isinstance(reply, Replied)
+        reply = expect(ticket.reply(), Replied)
         assert reply.output.startswith(f"You said {text}.")
     events = [*runner.events(tickets[0].run_id)]
     said = [each.message for each in events if isinstance(each, MessageAdded)]
@@ -212,12 +208,10 @@ def test_approval_in_a_shortened_thread() -> None:
     talk(thread)
 
     held = thread.post("pay 5")
-    waiting = held.reply()
-    assert isinstance(waiting, Suspended)
+    waiting = expect(held.reply(), Suspended)
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
 
-    reply = held.reply()
-    assert isinstance(reply, Replied)
+    assert isinstance(held.reply(), Replied)
     assert ["pay 5"] == effect_log.names()
 
 
@@ -230,8 +224,7 @@ def test_message_costs_the_same_requests_after_compactions() -> None:
     seen = 0
     for number in range(40):
         store.reset()
-        reply = thread.send(f"message {number}")
-        assert isinstance(reply, Replied)
+        reply = expect(thread.send(f"message {number}"), Replied)
         cost = (store.requests["create"], store.requests["keys"])
         events = runner.events(reply.run_id)
         shortened = sum(isinstance(each, Compacted) for each in events)
@@ -253,9 +246,8 @@ def test_bytes_of_a_long_run_are_bounded() -> None:
     store = _SizeStore()
     agent = worker(steps(300), compaction=compaction, max_turns=None)
 
-    outcome = Runner(agent, store=store).start("go", run_id="r")
+    assert isinstance(Runner(agent, store=store).start("go", run_id="r"), Finished)
 
-    assert isinstance(outcome, Finished)
     # 12 MB for 5,000 turns are 2,400 bytes for a turn.
     assert store.written < 300 * 2400
 

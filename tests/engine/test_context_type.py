@@ -23,6 +23,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, single_wait, start_and_get_wait
+from tests.outcomes import expect
 from tests.scripts import Script, call
 
 
@@ -125,8 +126,7 @@ def test_run_without_a_store_checks_the_context() -> None:
     with pytest.raises(InvalidInput, match="got str"):
         run(agent, "go", context="kim")
 
-    outcome = run(agent, "go", context=None)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "go", context=None), Suspended)
     with pytest.raises(InvalidInput, match="got str"):
         resume(outcome.continuation, agent, context="kim")
 

@@ -12,6 +12,7 @@ from continuations import Agent, Approve, AsyncRunner, Finished, Suspended, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore, MemoryStore, Store
 from continuations_storage.thread_pool import DaemonThreadPool, PoolCall
+from tests.outcomes import expect
 
 # A task costs three rounds of the event loop. One commit of a run that takes its claim,
 # one that keeps it, two model calls, one tool and their neighbours need these.
@@ -21,8 +22,7 @@ _MAX_THREAD_CALLS = 18
 
 
 async def _one_cycle(runner: AsyncRunner, run_id: str) -> None:
-    outcome = await runner.start("Pay 500.", run_id=run_id)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(await runner.start("Pay 500.", run_id=run_id), Suspended)
     await runner.decide(outcome.waits[0].id, Approve(by="kim"))
     assert isinstance(await runner.resume(run_id), Finished)
 

@@ -87,8 +87,7 @@ def test_a_damaged_event_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     market.runner.publish("price", 1, key="milk")
     for key in market.keys("/e-"):
         market.replace(key, market.read(key)[:-1])
-    suspended = market.runner.start("go", run_id="a")
-    assert isinstance(suspended, Suspended)
+    assert isinstance(market.runner.start("go", run_id="a"), Suspended)
     assert "is damaged" in caplog.text
 
 

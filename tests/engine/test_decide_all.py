@@ -23,6 +23,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.test_grants import make_pay, make_runner
+from tests.outcomes import expect
 from tests.scripts import call
 
 SCRIPT: Any = {"go": [[call("pay", cents=n) for n in (1, 2, 3)], "end"]}
@@ -33,8 +34,7 @@ def start(store: Any = None) -> tuple[Runner, list[str]]:
     clock = ManualClock()
     good = MemoryStore(clock.now)
     runner = make_runner(SCRIPT, make_pay(), clock=clock, store=good)
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
     ids = [wait.id for wait in outcome.waits]
     if store is not None:
         runner = make_runner(SCRIPT, make_pay(), clock=clock, store=store(good))
@@ -112,8 +112,7 @@ def test_a_failing_lookup_of_groups_fails_single_decisions(
 
     agent = make_boss(SCRIPT, pay)
     runner = Runner(agent, store=MemoryStore(), groups=groups)
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
     ids = [wait.id for wait in outcome.waits]
 
     results = runner.decide_all(

@@ -30,6 +30,7 @@ from tests.engine.payment_agent import (
     single_wait,
     start_and_get_wait,
 )
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, wait_until
 from tests.scripts import Script, call
 
@@ -43,9 +44,8 @@ def test_a_denial_is_a_message_and_the_agent_goes_on() -> None:
         start_and_get_wait(runner).id, Deny(by="kim", reason="Too expensive.")
     )
 
-    outcome = runner.resume("r1")
+    outcome = expect(runner.resume("r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     expected = "DENIED: a person refused this call. It was not executed."
     assert [f"{expected} Reason: Too expensive."] == root_tool_results(outcome)
     assert [] == effect_log.effects()
@@ -62,9 +62,8 @@ def test_a_denial_can_stop_the_run(environment: RunEnvironment, max_turns: int) 
     runner = Runner(boss, store=MemoryStore())
     runner.decide(start_and_get_wait(runner).id, Deny(reason="No."))
 
-    outcome = runner.resume("r1")
+    outcome = expect(runner.resume("r1"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert ("denied", True) == (outcome.error.code, "No." in outcome.error.message)
     assert 1 == len(root_tool_results(outcome))
     assert [] == environment.effects()
@@ -107,9 +106,8 @@ def test_approval_before_the_deadline_runs_later() -> None:
     runner.decide(wait.id, Approve())
 
     clock.seconds = 86_400
-    outcome = runner.resume("r1")
+    assert isinstance(runner.resume("r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["pay 5 kim"] == effect_log.names()
 
 
@@ -123,9 +121,8 @@ def test_expiry_can_stop_the_run(max_turns: int) -> None:
     start_and_get_wait(runner)
 
     clock.seconds = 61
-    outcome = runner.resume("r1")
+    outcome = expect(runner.resume("r1"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "expired" == outcome.error.code
 
 
@@ -202,8 +199,7 @@ def test_cancelling_closes_every_wait_in_the_tree() -> None:
     root = Agent("boss", tools=[children[0], free, children[1]], model=model)
     store = MemoryStore()
     runner = Runner(root, store=store)
-    outcome = runner.start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r1"), Suspended)
 
     # Given one of two waits approved, when the run is cancelled twice without agents
     runner.decide(outcome.waits[0].id, Approve())
@@ -212,8 +208,7 @@ def test_cancelling_closes_every_wait_in_the_tree() -> None:
         assert "cancelled" == blind.cancel("r1", reason="Enough.", by="kim").status
 
     # Then nothing runs any more, and each late decider gets the recorded decision
-    ended = runner.resume("r1")
-    assert isinstance(ended, Failed)
+    ended = expect(runner.resume("r1"), Failed)
     assert ("cancelled", "Enough.") == (ended.error.code, ended.error.message)
     assert [] == effect_log.effects()
     with pytest.raises(Cancelled):

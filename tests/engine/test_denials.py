@@ -26,6 +26,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Line, call, scripted_model
 
@@ -63,9 +64,8 @@ def test_third_denial_of_one_call_ends_the_run(environment: RunEnvironment) -> N
     """By default, the model gets three chances; each denial says that it is one."""
     runner = Runner(make_boss(always(PAY), make_pay()), store="memory:")
 
-    outcome = deny_all(runner, runner.start("go", run_id="r"), 3)
+    outcome = expect(deny_all(runner, runner.start("go", run_id="r"), 3), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "max_denials" == outcome.error.code
     assert outcome.error.message == (
         "pay was denied in 3 turns of agent boss, with the same arguments each time. "
@@ -88,9 +88,7 @@ def test_other_calls_have_a_count_of_their_own(again: list[Any]) -> None:
     other = tool(make_pay().function, name="other", approval=True)
     runner = Runner(make_boss(script, make_pay(), other), store="memory:")
 
-    outcome = deny_all(runner, runner.start("go", run_id="r"), 4)
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(deny_all(runner, runner.start("go", run_id="r"), 4), Finished)
 
 
 def test_calls_are_the_same_if_their_effective_arguments_are() -> None:
@@ -105,9 +103,7 @@ def test_calls_are_the_same_if_their_effective_arguments_are() -> None:
     script = {"go": [calls[:1], calls[1:], "end"]}
     runner = Runner(make_boss(script, send, max_denials=2), store="memory:")
 
-    outcome = deny_all(runner, runner.start("go", run_id="r"), 2)
-
-    assert isinstance(outcome, Failed)
+    assert isinstance(deny_all(runner, runner.start("go", run_id="r"), 2), Failed)
 
 
 def test_identical_calls_of_one_turn_count_once() -> None:
@@ -115,34 +111,28 @@ def test_identical_calls_of_one_turn_count_once() -> None:
     script = {"go": [PAY * 5, "end"]}
     runner = Runner(make_boss(script, make_pay(), max_denials=2), store="memory:")
 
-    outcome = deny_all(runner, runner.start("go", run_id="r"), 1)
-
-    assert isinstance(outcome, Finished)
+    assert isinstance(deny_all(runner, runner.start("go", run_id="r"), 1), Finished)
 
 
 def test_call_that_ran_is_counted_from_the_beginning() -> None:
     """An approval between the denials says that the call may be made again."""
     runner = Runner(make_boss(always(PAY), make_pay(), max_denials=2), store="memory:")
-    outcome = deny_all(runner, runner.start("go", run_id="r"), 1)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(deny_all(runner, runner.start("go", run_id="r"), 1), Suspended)
     runner.decide(outcome.waits[0].id, Approve(by="kim"))
 
-    outcome = deny_all(runner, runner.resume("r"), 1)
+    outcome = expect(deny_all(runner, runner.resume("r"), 1), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert isinstance(deny_all(runner, outcome, 1), Failed)
 
 
 def test_message_of_a_user_starts_the_count_again() -> None:
     """Also a message that no worker has read when the last denial arrives."""
     runner = Runner(make_boss(always(PAY), make_pay(), max_denials=2), store="memory:")
-    outcome = deny_all(runner, runner.start("go", run_id="r"), 1)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(deny_all(runner, runner.start("go", run_id="r"), 1), Suspended)
     runner.send("r", "Ask for less.")
 
-    outcome = deny_all(runner, outcome, 2)
+    outcome = expect(deny_all(runner, outcome, 2), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert isinstance(deny_all(runner, outcome, 1), Failed)
 
 
@@ -154,9 +144,8 @@ def test_denials_of_rules_count() -> None:
 
     runner = Runner(make_boss(always(PAY), make_pay(never)), store="memory:")
 
-    outcome = runner.start("go", run_id="r")
+    outcome = expect(runner.start("go", run_id="r"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "max_denials" == outcome.error.code
     assert 3 == len(root_tool_results(outcome))
 
@@ -173,8 +162,7 @@ def test_deadlines_that_refuse_the_call_count(on_deadline: Deny | None) -> None:
         clock.seconds += 360
         runner.sweep()
 
-    outcome = runner.resume("r")
-    assert isinstance(outcome, Failed)
+    outcome = expect(runner.resume("r"), Failed)
     assert "max_denials" == outcome.error.code
 
 
@@ -183,14 +171,12 @@ def test_no_limit_and_the_limit_of_the_running_code() -> None:
     store = MemoryStore()
     model = always(PAY)
     endless = Runner(make_boss(model, make_pay(), max_denials=None), store=store)
-    outcome = deny_all(endless, endless.start("go", run_id="r"), 5)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(deny_all(endless, endless.start("go", run_id="r"), 5), Suspended)
     bounded = Runner(make_boss(model, make_pay()), store=store)
 
-    outcome = deny_all(bounded, outcome, 1)
+    failed = expect(deny_all(bounded, outcome, 1), Failed)
 
-    assert isinstance(outcome, Failed)
-    assert "pay was denied in 6 turns" in outcome.error.message
+    assert "pay was denied in 6 turns" in failed.error.message
 
 
 def test_count_survives_other_processes(environment: RunEnvironment) -> None:
@@ -243,9 +229,8 @@ def test_caller_that_repeats_such_a_sub_agent_ends_too() -> None:
     clerk = Agent("clerk", tools=[make_pay(never)], model=model)
     boss = Agent("boss", tools=[clerk], model=model)
 
-    outcome = Runner(boss, store="memory:").start("go", run_id="r")
+    outcome = expect(Runner(boss, store="memory:").start("go", run_id="r"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert outcome.error.message.startswith("clerk was denied in 3 turns of agent boss")
 
 

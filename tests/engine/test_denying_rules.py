@@ -38,6 +38,7 @@ from tests.engine.agent_builders import (
     should_pause_after,
 )
 from tests.engine.payment_agent import single_wait
+from tests.outcomes import expect
 from tests.scripts import call
 
 DENIED = "DENIED: a rule refused"
@@ -130,9 +131,8 @@ def test_rule_may_stop_the_run_before_the_begin() -> None:
     shop = Shop(5, on_denied="stop")
     shop.runner().decide(shop.start().id, Approve(arguments={"cents": 500}, by="kim"))
 
-    outcome = shop.runner().resume("r")
+    outcome = expect(shop.runner().resume("r"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "denied" == outcome.error.code
     assert [] == effect_log.names()
 

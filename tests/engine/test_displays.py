@@ -32,6 +32,7 @@ from continuations.tools import Money, Secret, ToolWait
 from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from tests.ledger.runs import run_async
+from tests.outcomes import expect
 from tests.stores import keys_and_bodies
 
 PIN = "planted-pin-9876"
@@ -127,8 +128,7 @@ def test_only_the_versions_of_a_run_have_its_secrets() -> None:
     ]
     agent = clerk([SEND, *waits], "done", tools=(send, seat, receipt))
     runner = Runner(agent, store=store)
-    outcome = runner.start("Pay Kim", run_id="jane-1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("Pay Kim", run_id="jane-1"), Suspended)
     approval, *others = sorted(outcome.waits, key=lambda wait: wait.kind)
     assert ["event", "question"] == [wait.kind for wait in others]
 
@@ -197,8 +197,7 @@ def test_call_of_a_secret_is_masked_in_the_json_of_its_run() -> None:
 def test_approval_is_bound_to_the_secret_value() -> None:
     """Two calls that people cannot tell apart have different digests."""
     other = ToolCall("send", {"to": "Kim", "cents": 1240000, "pin": "other"})
-    outcome = run(clerk([SEND, other], "done"), "Pay Kim")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(clerk([SEND, other], "done"), "Pay Kim"), Suspended)
     one, two = outcome.waits
 
     assert one.arguments == two.arguments

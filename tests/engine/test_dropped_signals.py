@@ -29,6 +29,7 @@ from continuations.tools import ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.clocks import ManualClock
+from tests.outcomes import expect
 from tests.sampling import sample
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_rewind_page import form_of, get, post
@@ -94,8 +95,7 @@ def test_signals_are_listed_and_dropped_by_their_name(*, taken_in: bool) -> None
 
 def test_dropped_signal_ends_no_wait_and_another_one_does() -> None:
     runner = make_runner()
-    waiting = runner.start("go", run_id="r1")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("go", run_id="r1"), Suspended)
     runner.signal("r1", "receipt", "wrong")
     runner.drop_signals("r1", name="receipt")
     runner.decide(waiting.waits[0].id, Approve())
@@ -103,8 +103,7 @@ def test_dropped_signal_ends_no_wait_and_another_one_does() -> None:
 
     runner.signal("r1", "receipt", "right")
 
-    ended = runner.resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(runner.resume("r1"), Finished)
     results = [m for m in ended.continuation.root.messages if m["role"] == "tool"]
     assert ["paid", "right"] == [each["content"] for each in results]
 
@@ -112,8 +111,7 @@ def test_dropped_signal_ends_no_wait_and_another_one_does() -> None:
 def test_drop_that_takes_an_awaited_signal_in_leaves_a_marker() -> None:
     """Its own marker goes with the version. A sweep ends the wait nevertheless."""
     runner = make_runner()
-    waiting = runner.start("go", run_id="r1")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("go", run_id="r1"), Suspended)
     runner.decide(waiting.waits[0].id, Approve())
     runner.resume("r1")
     runner.signal("r1", "receipt", "paper")
@@ -162,9 +160,8 @@ def test_running_worker_drops_signals_that_come_with_the_request() -> None:
     model = ScriptedModel([ToolCall("work", {}), "end"])
     runner = Runner(Agent("boss", tools=[work], model=model), store=store)
 
-    outcome = runner.start("go", run_id="r1")
+    outcome = expect(runner.start("go", run_id="r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert [1, 1] == dropped
     assert ["b"] == [each.name for each in outcome.continuation.run_state.run.signals]
 
@@ -183,8 +180,7 @@ def test_signals_of_a_thread_are_dropped() -> None:
 
 def test_rewind_brings_no_dropped_signal_back() -> None:
     runner = make_runner()
-    waiting = runner.start("go", run_id="r1")
-    assert isinstance(waiting, Suspended)
+    assert isinstance(runner.start("go", run_id="r1"), Suspended)
     runner.signal("r1", "receipt")
     runner.resume("r1")
     version = runner.look("r1").version
@@ -222,8 +218,7 @@ def test_ended_and_missing_runs_are_errors() -> None:
 
 def _act(runner: Runner) -> None:
     try:
-        waiting = runner.start("go", run_id="r1")
-        assert isinstance(waiting, Suspended)
+        assert isinstance(runner.start("go", run_id="r1"), Suspended)
     except RunBusy:
         return
     if runner.audit("r1"):

@@ -26,6 +26,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash, remaining_keys
+from tests.outcomes import expect
 
 
 @pytest.mark.parametrize("is_early", [True, False])
@@ -42,8 +43,7 @@ def test_only_an_early_answer_counts_for_a_version_without_the_wait(
         Runner(agent, store=dying, clock=clock).start("go", run_id="r1")
     clock.seconds += 61
     runner = Runner(agent, store=store, clock=clock)
-    asked = runner.resume("r1")
-    assert isinstance(asked, Suspended)
+    asked = expect(runner.resume("r1"), Suspended)
     assert ["unknown"] == [wait.kind for wait in asked.waits]
     objects = Objects(store)
     old = asyncio.run(Versions(objects, "r1").load_newest()).state

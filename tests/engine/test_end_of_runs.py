@@ -15,6 +15,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.clocks import ManualClock
+from tests.outcomes import expect
 from tests.sampling import sample
 
 ENDED = {"finished", "failed", "cancelled"}
@@ -121,8 +122,7 @@ def test_the_job_cleans_up_after_runs_that_other_processes_end() -> None:
 def test_a_sweep_tells_of_the_run_that_it_ends() -> None:
     """The same function hears of it, in the process that sweeps."""
     store, cleaner, clock = MemoryStore(), Cleaner(), ManualClock()
-    outcome = _runner(store, clock, None).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(_runner(store, clock, None).start("go", run_id="r1"), Suspended)
     Runner([], store=store, clock=clock).decide(outcome.waits[0].id, Approve())
 
     _runner(store, clock, cleaner).sweep()

@@ -34,6 +34,7 @@ from tests.engine.payment_agent import (
     start_and_get_wait,
 )
 from tests.ledger.interleaving import InterleavingStore
+from tests.outcomes import expect
 from tests.scripts import call
 
 
@@ -186,9 +187,8 @@ def test_failed_run_contains_the_reason_of_the_denial(
     runner = make_payment_runner(ApprovalPolicy(on_denied="stop"))
     runner.decide(start_and_get_wait(runner).id, Deny(reason=reason))
 
-    outcome = runner.resume("r1")
+    outcome = expect(runner.resume("r1"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert message == outcome.error.message
 
 
@@ -197,11 +197,9 @@ def test_late_decision_in_a_failed_run_does_not_say_that_it_was_cancelled() -> N
     pay = make_pay_tool(ApprovalPolicy(on_denied="stop"))
     script = {"go": [[call("pay", cents=1), call("pay", cents=2)]]}
     runner = Runner(make_boss(script, pay), store=MemoryStore())
-    outcome = runner.start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r1"), Suspended)
     runner.decide(outcome.waits[0].id, Deny(by="kim"))
-    failed = runner.resume("r1")
-    assert isinstance(failed, Failed)
+    failed = expect(runner.resume("r1"), Failed)
     assert "denied" == failed.error.code
 
     with pytest.raises(Cancelled) as raised:

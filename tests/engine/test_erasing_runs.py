@@ -32,6 +32,7 @@ from continuations_storage.contract import Changes, Committed, committer
 from continuations_storage.faults import ForwardingStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
+from tests.outcomes import expect
 from tests.scripts import Script
 from tests.stores import ZSTD_MAGIC
 
@@ -250,8 +251,7 @@ def test_damaged_run_is_erased_with_all_its_keys(
 def start_voting(store: Store, clock: ManualClock) -> None:
     """Start a run whose last voter dies before the decision of the votes."""
     runner = make_runner(store, clock)
-    outcome = runner.start("vote", run_id="r1", labels=LABELS)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("vote", run_id="r1", labels=LABELS), Suspended)
     wait_id = outcome.waits[0].id
     runner.decide(wait_id, Approve(by="kim"))
     dies = faults.on("create", faults.crashed("before"), prefix="runs/r1/in/d-")
@@ -433,8 +433,7 @@ def check_zombie(name: str, *, commits: bool, after_takeover: bool, dies: bool) 
 def approve(store: MemoryStore, clock: ManualClock) -> None:
     """Start a run and approve its call."""
     runner = make_runner(store, clock)
-    outcome = runner.start("go", run_id="r1", labels=LABELS)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r1", labels=LABELS), Suspended)
     runner.decide(outcome.waits[0].id, Approve(by="kim"))
 
 

@@ -17,7 +17,6 @@ from continuations import (
     Deny,
     Finished,
     Runner,
-    Suspended,
     Wait,
     ask,
     escalate,
@@ -33,6 +32,7 @@ from tests import effect_log
 from tests.clocks import ManualClock, ShiftedClock
 from tests.crash_points import remaining_keys
 from tests.engine.agent_builders import make_boss, make_pay, root_tool_results
+from tests.outcomes import only_wait
 from tests.scripts import call
 
 PAY: Any = {"go": [[call("pay", cents=5)], "end"]}
@@ -62,10 +62,7 @@ class Office:
 
     def start(self) -> Wait:
         """Start a run and return its wait."""
-        outcome = self.runner.start("go", run_id="r")
-        assert isinstance(outcome, Suspended)
-        [wait] = outcome.waits
-        return wait
+        return only_wait(self.runner.start("go", run_id="r"))
 
     def pass_time(self, period: timedelta) -> None:
         """Let time pass, then sweep."""

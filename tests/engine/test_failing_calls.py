@@ -16,6 +16,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -233,12 +234,10 @@ def test_catch_all_handlers_do_not_stop_a_suspension(
     child = Agent("child", tools=[pay], model=model)
     runner = Runner(Agent("boss", tools=[child], model=model), store=MemoryStore())
 
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
     runner.decide(outcome.waits[0].id, Approve())
-    ended = runner.resume("r")
+    ended = expect(runner.resume("r"), Finished)
 
-    assert isinstance(ended, Finished)
     assert (["pay x"], ["A done"]) == (
         environment.effect_names(),
         root_tool_results(ended),

@@ -40,6 +40,7 @@ from tests.engine.priced_agents import (
     make_boss,
     make_fallback,
 )
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, run_python
 
 CENT = Decimal("0.01")
@@ -148,8 +149,7 @@ def test_metadata_survives_a_crash_at_every_operation(
 
 def test_continuation_keeps_metadata() -> None:
     boss = make_boss(make_fallback())
-    outcome = run(boss, "go")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(boss, "go"), Suspended)
 
     data = outcome.continuation.to_bytes()
     ended = resume(data, boss, answers={outcome.waits[0].id: Approve()})
@@ -237,9 +237,8 @@ def test_failed_attempts_reach_a_budget() -> None:
     agent = make_boss(make_fallback())
     runner = Runner(agent, store="memory:", prices=PRICES)
 
-    outcome = runner.start("go", budget=Budget(cost="0.04"))
+    outcome = expect(runner.start("go", budget=Budget(cost="0.04")), Failed)
 
-    assert isinstance(outcome, Failed)
     assert ("budget", 4 * CENT) == (
         outcome.error.code,
         outcome.continuation.usage.cost,

@@ -29,6 +29,7 @@ from continuations_storage.faults import FaultyStore, ForwardingStore, on, refus
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import make_boss
+from tests.outcomes import expect
 from tests.scripts import Script
 from tests.stores import StoreWithListingTime
 
@@ -193,8 +194,7 @@ def test_sweep_that_cannot_list_the_run_that_it_ended_tries_again(
 ) -> None:
     """Also if an earlier process left the marker of its version."""
     untidy = FaultyStore(store, on("delete", refused(), prefix="markers/"))
-    outcome = make_runner(untidy, clock).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(make_runner(untidy, clock).start("go", run_id="r1"), Suspended)
     make_runner(store, clock).decide(outcome.waits[0].id, Approve(by="kim"))
     clock.seconds += 120
     plan = on("create", refused(), prefix="index/ended/")
@@ -215,8 +215,7 @@ def test_sweep_that_cannot_delete_a_wait_leaves_it_to_the_next_sweep(
     claim, so no other marker is left.
     """
     store = StoreWithListingTime(clock)
-    outcome = make_runner(store, clock).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(make_runner(store, clock).start("go", run_id="r1"), Suspended)
     untidy = FaultyStore(store, on("delete", refused(), prefix="waits/", times=9))
     make_runner(untidy, clock).decide(outcome.waits[0].id, Approve(by="kim"))
     [ended] = make_runner(untidy, clock).sweep().resumed

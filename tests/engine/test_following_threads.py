@@ -27,6 +27,7 @@ from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import Hooks
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
+from tests.outcomes import expect
 
 KEY = "customer 42"
 REPLY = "It arrives tomorrow at nine."
@@ -118,8 +119,7 @@ async def test_follower_goes_on_over_rests_and_runs() -> None:
     assert "" == words_of(found)
 
     # And from any place, in another process, the rest comes.
-    last = next(each for each in found if is_reply(each))
-    assert isinstance(last, ReplyGiven)
+    last = expect(next(each for each in found if is_reply(each)), ReplyGiven)
     after = f"{last.run_id}/{last.cursor}"
     rest = thread.follow(after=after).__aiter__()
     again = await until(rest, is_reply) + await until(rest, is_reply)

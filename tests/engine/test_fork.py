@@ -43,6 +43,7 @@ from tests.engine.past_agents import (
     three_deep,
     version_with,
 )
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import call
 
@@ -66,8 +67,7 @@ def finished_run(script: Any = SCRIPT, **options: Any) -> Runner:
 
 def resume_until_waits(runner: Runner, run: str) -> tuple[Wait, ...]:
     """Resume a run; return its waits."""
-    outcome = runner.resume(run)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.resume(run), Suspended)
     return outcome.waits
 
 
@@ -223,8 +223,7 @@ def test_approved_call_that_did_not_begin_waits_again() -> None:
     runner.fork(RUN_ID, version, run_id="fork")
 
     done = len(effect_log.names())
-    outcome = runner.resume("fork")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.resume("fork"), Suspended)
     assert done == len(effect_log.names())
     assert ["approval", "approval"] == [each.kind for each in outcome.waits]
     assert all("valid in one run only" in str(each.note) for each in outcome.waits)
@@ -315,14 +314,12 @@ def test_message_continues_a_conversation_of_a_thread_without_its_key() -> None:
     model = ScriptedModel(lambda request: f"reply {len(request.messages)}")
     runner = Runner(Agent("support", model=model), store=MemoryStore())
     thread = runner.thread("support", key="customer 42")
-    first = thread.send("Where is it?")
-    assert isinstance(first, Replied)
+    first = expect(thread.send("Where is it?"), Replied)
     thread.send("Thanks")
 
     fork = runner.fork(first.run_id, run_id="fork", messages={"f1": "And now?"})
-    outcome = runner.resume(fork)
+    outcome = expect(runner.resume(fork), Finished)
 
-    assert isinstance(outcome, Finished)
     row = outcome.continuation.run_state.run
     assert (None, 0) == (row.thread_key, row.last_inbox_number)
     assert "And now?" == outcome.continuation.root.messages[-2]["content"]
@@ -388,9 +385,8 @@ def test_operator_can_pause_a_fork_of_a_paused_run() -> None:
 
     runner.fork(RUN_ID, run_id="fork")
     runner.pause("fork", reason="audit")
-    outcome = runner.resume("fork")
+    outcome = expect(runner.resume("fork"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert ("audit",) == outcome.reasons
 
 
@@ -520,8 +516,7 @@ def test_crash_at_each_operation_of_a_fork_is_completed_by_a_repeat(
 
         (line,) = runner.audit("fork", past=False)
         assert ("deny", "lee") == (line.verdict, line.by)
-        outcome = runner.resume("fork")
-        assert isinstance(outcome, Suspended)
+        outcome = expect(runner.resume("fork"), Suspended)
         assert ["mail"] == [each.tool for each in outcome.waits]
         assert [outcome.waits[0].id] == [each.id for each in runner.waiting()]
         assert PAID == sorted(environment.effect_names())

@@ -29,6 +29,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests import effect_log
+from tests.outcomes import expect, only_wait
 
 pytestmark = pytest.mark.usefixtures("environment")
 
@@ -83,9 +84,7 @@ def start(second: dict[str, Any]) -> tuple[Runner, Wait]:
     first = arguments("100.00", address={"city": "Bonn", "floor": 2})
     model = ScriptedModel([ToolCall("pay", first), ToolCall("pay", second), "Done."])
     runner = Runner(Agent("accounts", tools=[pay], model=model), store=MemoryStore())
-    outcome = runner.start("Pay", run_id="r")
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
+    wait = only_wait(runner.start("Pay", run_id="r"))
     return runner, wait
 
 
@@ -313,9 +312,7 @@ def close(kind: Literal["wage"] = "wage") -> str:
 def test_error_suggests_no_condition_where_none_works() -> None:
     model = ScriptedModel([ToolCall("close", {}), ToolCall("close", {}), "Done."])
     runner = Runner(Agent("books", tools=[close], model=model), store=MemoryStore())
-    outcome = runner.start("Close", run_id="r")
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
+    wait = only_wait(runner.start("Close", run_id="r"))
 
     useless = Grant("close", on("kind", const="wage"))
 
@@ -363,8 +360,7 @@ def start_charge(another_pin: int = 0) -> tuple[Runner, Wait]:
         [ToolCall("charge", call), ToolCall("charge", other), "Done."]
     )
     runner = Runner(Agent("till", tools=[charge], model=model), store=MemoryStore())
-    outcome = runner.start("Charge", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("Charge", run_id="r"), Suspended)
     return runner, outcome.waits[0]
 
 
@@ -416,8 +412,7 @@ def test_condition_beside_a_secret_is_accepted() -> None:
 def test_condition_that_does_not_limit_is_refused_without_a_store() -> None:
     model = ScriptedModel([ToolCall("pay", arguments("1.00")), "Done."])
     agent = Agent("accounts", tools=[pay], model=model)
-    outcome = run(agent, "Pay")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "Pay"), Suspended)
     useless = Approve(by="kim", remember=Grant("pay", {"cents": 100}))
 
     with pytest.raises(DecisionRefused, match="not a keyword"):

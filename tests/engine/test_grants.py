@@ -37,6 +37,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import single_wait
+from tests.outcomes import expect
 from tests.scripts import call, scripted_model
 
 SMALL = {"properties": {"cents": {"maximum": 100}}}
@@ -106,14 +107,12 @@ def test_a_grant_does_not_cover_a_call_that_already_waits() -> None:
     clerk = Agent("clerk", tools=[pay], model=model)
     boss = Agent("boss", tools=[pay, clerk], model=model)
     runner = Runner(boss, store=MemoryStore())
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
     one, *others = sorted(outcome.waits, key=lambda wait: wait.arguments["cents"])
 
     runner.decide(one.id, Approve(by="kim", remember=Grant("pay")))
-    outcome = runner.resume("r")
+    outcome = expect(runner.resume("r"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert {wait.id for wait in others} == {wait.id for wait in outcome.waits}
     assert ["pay 1"] == effect_log.names()
     for wait in others:
@@ -262,8 +261,7 @@ def test_a_grant_covers_no_call_of_another_run_agent_or_tool() -> None:
     assert ("boss", "deputy", "pay") == other.path
     another_run = single_wait(runner.start("go", run_id="r2"))
     assert {"cents": 1} == another_run.arguments
-    adopted = runner.adopt(runner.look("r"), run_id="r3")
-    assert isinstance(adopted, Suspended)
+    assert isinstance(runner.adopt(runner.look("r"), run_id="r3"), Suspended)
     assert [] == runner.grants("r3")
     assert ["pay 1"] == effect_log.names()
 

@@ -9,6 +9,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import Fault, FaultyStore, Operation, delayed
 from tests import effect_log, scripts
 from tests.engine.agent_builders import root_tool_results
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import call
 
@@ -69,9 +70,8 @@ def test_a_hundred_waits_come_with_a_few_versions() -> None:
     model = scripts.scripted_model({"go": [calls, "end"]})
     runner = Runner(Agent("boss", tools=[pay], model=model), store=MemoryStore())
 
-    outcome = runner.start("go", run_id="r")
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert 100 == len(outcome.waits) == len(list(runner.waiting()))
     assert outcome.continuation.version <= 3
     assert list(range(100)) == [wait.arguments["n"] for wait in outcome.waits]

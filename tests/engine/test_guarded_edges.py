@@ -25,6 +25,7 @@ from continuations.hooks import CallInfo, Hooks
 from continuations.models.interface import Message, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.prices import Price, Prices, Usage
+from tests.outcomes import expect
 
 
 def large(call: CallInfo) -> Tripped | None:
@@ -57,9 +58,8 @@ def test_guardrail_that_refuses_counts_in_every_order(*, asks_first: bool) -> No
     checks = [Guardrail(check=large, on_trip="ask"), Guardrail(check=blocked)]
     order = checks if asks_first else checks[::-1]
 
-    outcome = payer(paid, "evil", Guardrails(tools=order)).start("go")
+    outcome = expect(payer(paid, "evil", Guardrails(tools=order)).start("go"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert [] == paid
     refused = outcome.continuation.root.messages[-2]["content"]
     assert "it is blocked" in refused
@@ -70,14 +70,12 @@ def test_edited_arguments_are_checked_by_a_guardrail_that_refuses() -> None:
     paid: list[Any] = []
     checks = [Guardrail(check=large, on_trip="ask"), Guardrail(check=blocked)]
     runner = payer(paid, "good", Guardrails(tools=checks))
-    waiting = runner.start("go", run_id="r")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("go", run_id="r"), Suspended)
     edited = Approve(by="kim", arguments={"to": "evil", "cents": 500})
     runner.decide(waiting.waits[0].id, edited)
 
-    outcome = runner.resume("r")
+    assert isinstance(runner.resume("r"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert [] == paid
 
 
@@ -85,8 +83,7 @@ def test_approved_call_of_a_guardrail_that_asks_runs() -> None:
     paid: list[Any] = []
     asking = Guardrails(tools=[Guardrail(check=large, on_trip="ask")])
     runner = payer(paid, "good", asking)
-    waiting = runner.start("go", run_id="r")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("go", run_id="r"), Suspended)
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
 
     assert isinstance(runner.resume("r"), Finished)

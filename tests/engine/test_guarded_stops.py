@@ -34,6 +34,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.prices import Usage
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.outcomes import expect
 
 
 async def test_run_that_must_fail_fails_after_a_stop_too() -> None:
@@ -85,9 +86,8 @@ async def test_run_that_must_fail_fails_after_a_stop_too() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     may_end.set()
-    outcome = await make(store).resume("r")
+    outcome = expect(await make(store).resume("r"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "guardrail" == outcome.error.code
     assert [] == paid
 
@@ -194,9 +194,8 @@ def test_compaction_keeps_the_request_of_the_user_behind_messages_of_hooks() -> 
             soft=100, hard=5000, keep_last=4, summarize=lambda _messages: "S"
         ),
     )
-    outcome = run(agent, "The task of the user")
+    outcome = expect(run(agent, "The task of the user"), Finished)
 
-    assert isinstance(outcome, Finished)
     contents = [each["content"] for each in outcome.continuation.root.messages]
     assert "The task of the user" in contents
     assert any(str(each).endswith("S") for each in contents)
@@ -231,7 +230,6 @@ def test_agent_of_a_guardrail_may_have_any_class(verdict: Any, text: str) -> Non
         "a", model=ScriptedModel(["hi"]), guardrails=Guardrails(input=[judge])
     )
 
-    outcome = run(agent, "go")
+    outcome = expect(run(agent, "go"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "bad" in outcome.error.message

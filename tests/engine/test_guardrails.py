@@ -25,6 +25,7 @@ from continuations.events import GuardrailTripped, StreamEvent
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import CallInfo, ReplyInfo, TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
+from tests.outcomes import expect, only_wait
 
 SECRET = "4111 1111"
 
@@ -71,9 +72,8 @@ def test_refused_input_ends_the_run_without_a_request() -> None:
     agent = Agent("a", model=model, guardrails=Guardrails(input=[no_secret]))
     runner = Runner(agent, store="memory:")
 
-    failed = runner.start(f"pay with {SECRET}", run_id="r")
+    failed = expect(runner.start(f"pay with {SECRET}", run_id="r"), Failed)
 
-    assert isinstance(failed, Failed)
     assert "guardrail" == failed.error.code
     assert "the guardrail no_secret refused the input" in failed.error.message
     assert "it has a card number" in failed.error.message
@@ -101,8 +101,7 @@ def test_input_is_checked_once_for_each_message() -> None:
     thread = Runner(agent, store="memory:").thread("a", key="k")
 
     assert "one" == thread.send("first").output
-    refused = thread.send("second")
-    assert isinstance(refused, Failed)
+    refused = expect(thread.send("second"), Failed)
     assert "guardrail" == refused.error.code
     assert 2 == len(model.requests)
     assert "two" == thread.send("third").output
@@ -119,9 +118,8 @@ def test_refused_input_of_a_sub_agent_is_an_error_of_its_call() -> None:
     model = ScriptedModel([ToolCall("below", {"input": SECRET}), "done"])
     runner = Runner(Agent("boss", tools=[below], model=model), store="memory:")
 
-    finished = runner.start("go", run_id="r")
+    finished = expect(runner.start("go", run_id="r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert contents(finished)[2].startswith("ERROR: the agent below failed: the guard")
     [event] = [e for e in runner.events("r") if isinstance(e, GuardrailTripped)]
     assert ("boss", "below") == event.path
@@ -139,9 +137,8 @@ def test_refused_output_is_not_the_output_and_is_not_stored() -> None:
     )
     runner = Runner(agent, store="memory:")
 
-    failed = runner.start("go", run_id="r")
+    failed = expect(runner.start("go", run_id="r"), Failed)
 
-    assert isinstance(failed, Failed)
     assert "guardrail" == failed.error.code
     assert SECRET.encode() not in failed.continuation.to_bytes()
     assert [("no_secret", "output", "it has a card number")] == trips(
@@ -158,9 +155,8 @@ def test_model_is_asked_again_after_a_refused_output() -> None:
     )
     runner = Runner(agent, store="memory:")
 
-    finished = runner.start("go", run_id="r")
+    finished = expect(runner.start("go", run_id="r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert "done" == finished.output
     assert SECRET.encode() not in finished.continuation.to_bytes()
     assert 2 == len(trips(runner.events("r")))
@@ -178,9 +174,8 @@ def test_guardrail_on_the_output_reads_the_typed_output() -> None:
         output_type=int,
         guardrails=Guardrails(output=[Guardrail(check=small, on_trip="retry")]),
     )
-    finished = run(agent, "go")
+    finished = expect(run(agent, "go"), Finished)
 
-    assert isinstance(finished, Finished)
     assert 7 == finished.output
 
 
@@ -237,9 +232,8 @@ def test_refused_call_does_not_run_and_the_others_do() -> None:
     paid: list[int] = []
     runner = Runner(payments(None, CALLS, paid), store="memory:")
 
-    finished = runner.start("go", run_id="r")
+    finished = expect(runner.start("go", run_id="r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert [5] == paid
     refused, returned = contents(finished)[2:4]
     assert "the guardrail large refused it: more than 100" in refused
@@ -260,18 +254,16 @@ def test_many_refused_calls_of_one_turn_are_as_many_events() -> None:
 def test_agent_ends_if_it_repeats_a_refused_call() -> None:
     """`max_denials` counts refusals of guardrails too."""
     call = ToolCall("pay", {"cents": 900})
-    failed = run(payments(None, [call] * 9, []), "go")
+    failed = expect(run(payments(None, [call] * 9, []), "go"), Failed)
 
-    assert isinstance(failed, Failed)
     assert "max_denials" == failed.error.code
 
 
 def test_refused_call_can_fail_the_run() -> None:
     """`on_trip="fail"`: nothing more runs."""
     paid: list[int] = []
-    failed = run(payments("fail", CALLS, paid), "go")
+    failed = expect(run(payments("fail", CALLS, paid), "go"), Failed)
 
-    assert isinstance(failed, Failed)
     assert "guardrail" == failed.error.code
     assert "the call of pay: more than 100" in failed.error.message
     assert [] == paid
@@ -283,9 +275,7 @@ def test_guardrail_can_ask_a_person(approval: Any) -> None:
     paid: list[int] = []
     call = [ToolCall("pay", {"cents": 900}), "done"]
     runner = Runner(payments("ask", call, paid, approval=approval), store="memory:")
-    suspended = runner.start("go", run_id="r")
-    assert isinstance(suspended, Suspended)
-    [wait] = suspended.waits
+    wait = only_wait(runner.start("go", run_id="r"))
     assert "approval" == wait.kind
     assert "The guardrail large asks for this approval: more than 100" == wait.note
     assert [] == paid
@@ -302,8 +292,7 @@ def test_denied_call_of_a_guardrail_does_not_run() -> None:
     paid: list[int] = []
     call = [ToolCall("pay", {"cents": 900}), "done"]
     agent = payments("ask", call, paid)
-    suspended = run(agent, "go")
-    assert isinstance(suspended, Suspended)
+    suspended = expect(run(agent, "go"), Suspended)
 
     answers = {suspended.waits[0].id: Deny(by="kim")}
     finished = resume(suspended.continuation.to_bytes(), agent, answers=answers)
@@ -330,9 +319,8 @@ def test_call_does_not_run_if_its_guardrail_fails(result: Any) -> None:
 
     model = ScriptedModel([ToolCall("pay", {"cents": 5}), "done"])
     agent = Agent("a", tools=[pay], model=model, guardrails=Guardrails(tools=[check]))
-    finished = run(agent, "go")
+    finished = expect(run(agent, "go"), Finished)
 
-    assert isinstance(finished, Finished)
     assert "the guardrail check" in contents(finished)[2]
     assert SECRET not in contents(finished)[2]
     assert [] == paid
@@ -346,9 +334,8 @@ def test_agent_checks_the_input_and_its_request_counts() -> None:
     guard = checker('{"tripped": true, "reason": "not about parcels"}')
     model = ScriptedModel(["never"])
     agent = Agent("a", model=model, guardrails=Guardrails(input=[guard]))
-    failed = run(agent, "write a poem")
+    failed = expect(run(agent, "write a poem"), Failed)
 
-    assert isinstance(failed, Failed)
     assert "the guardrail checker refused the input: not about parcels" in str(
         failed.error.message
     )
@@ -365,9 +352,8 @@ def test_agent_checks_the_output() -> None:
     agent = Agent(
         "a", model=ScriptedModel(["fine"]), guardrails=Guardrails(output=[guard])
     )
-    finished = run(agent, "go")
+    finished = expect(run(agent, "go"), Finished)
 
-    assert isinstance(finished, Finished)
     assert ("fine", 2) == (finished.output, finished.usage.requests)
 
 

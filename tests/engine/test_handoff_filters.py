@@ -23,6 +23,7 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.core.rows import new_state
 from tests.engine.handoff_agents import look_up
+from tests.outcomes import expect
 
 Messages: TypeAlias = list[dict[str, Any]]
 
@@ -234,8 +235,7 @@ def test_fork_with_other_messages_drops_none_of_them() -> None:
     runner = filtered_shop(nothing, seen, ToolCall("choose", {}))
     thread = runner.thread("triage", key="k")
     thread.send("A?")
-    waiting = thread.send("B?")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(thread.send("B?"), Suspended)
     assert waiting.continuation is not None
     [frame] = waiting.continuation.run_state.frames.values()
     messages = waiting.continuation.root.messages

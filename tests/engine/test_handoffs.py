@@ -35,6 +35,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.handoff_agents import Shop, boss, last_of, look_up, refund
+from tests.outcomes import expect, only_wait
 
 RUN = "r1"
 
@@ -88,9 +89,8 @@ def test_turn_has_one_handoff_and_all_other_calls_run() -> None:
     shop = Shop()
     runner = shop.runner(MemoryStore())
 
-    waiting = runner.start("both", run_id=RUN)
+    assert isinstance(runner.start("both", run_id=RUN), Suspended)
 
-    assert isinstance(waiting, Suspended)
     results = [m["content"] for m in runner.look(RUN).root.messages[3:6]]
     assert ["order o1", "The agent refunds has the conversation now."] == results[:2]
     assert "handed the conversation to refunds. A turn has one handoff" in results[2]
@@ -113,8 +113,7 @@ def test_thread_whose_turn_fails_after_a_handoff_stays_with_the_next_agent(
     triage = Agent("triage", model=model, tools=[order], handoffs=[clerk])
     runner = Runner(triage, store=MemoryStore())
     thread = runner.thread("triage", key="k")
-    waiting = thread.send("go")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(thread.send("go"), Suspended)
     if stops == "failure":
         runner.decide(waiting.waits[0].id, Deny(by="kim"))
         runner.resume(waiting.run_id)
@@ -123,8 +122,7 @@ def test_thread_whose_turn_fails_after_a_handoff_stays_with_the_next_agent(
         runner.resume(waiting.run_id)
 
     assert "clerk" == runner.look(waiting.run_id).root.agent
-    reply = thread.send("hello")
-    assert isinstance(reply, Replied)
+    reply = expect(thread.send("hello"), Replied)
     assert "clerk here" == reply.output
 
 
@@ -150,9 +148,8 @@ def test_circle_of_handoffs_ends_as_too_many_turns() -> None:
     )
     second: Agent[str] = Agent("second", model=always("first"), handoffs=[first])
 
-    ended = Runner(first, store=MemoryStore()).start("go", run_id=RUN)
+    ended = expect(Runner(first, store=MemoryStore()).start("go", run_id=RUN), Failed)
 
-    assert isinstance(ended, Failed)
     assert "max_turns" == ended.error.code
     assert 7 == ended.continuation.root.turns
 
@@ -210,9 +207,7 @@ def shop_with_approval(summary: str | None = None) -> Shop:
 @pytest.mark.parametrize("says_yes", [True, False])
 def test_handoff_may_wait_for_a_person(says_yes: bool) -> None:
     shop, store = shop_with_approval("Escalate: {reason}"), MemoryStore()
-    waiting = shop.runner(store).start("help", run_id=RUN)
-    assert isinstance(waiting, Suspended)
-    (wait,) = waiting.waits
+    wait = only_wait(shop.runner(store).start("help", run_id=RUN))
     assert "Escalate: angry" == (wait.display and wait.display.title)
     assert {"reason": "angry", "urgent": False} == wait.arguments
 
@@ -226,8 +221,7 @@ def test_handoff_may_wait_for_a_person(says_yes: bool) -> None:
 
 def test_answer_in_place_of_a_handoff_hands_nothing_over() -> None:
     shop, store = shop_with_approval(), MemoryStore()
-    waiting = shop.runner(store).start("help", run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(shop.runner(store).start("help", run_id=RUN), Suspended)
     shop.runner(store).decide(waiting.waits[0].id, Answer("Not now.", by="kim"))
 
     ended = shop.runner(store).resume(RUN)
@@ -274,8 +268,7 @@ def test_code_without_the_handoff_is_refused_and_named() -> None:
 
 def test_sub_agent_without_the_handoff_is_named_and_can_be_given_up() -> None:
     store = MemoryStore()
-    waiting = Runner(boss(), store=store).start("go", run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(Runner(boss(), store=store).start("go", run_id=RUN), Suspended)
     alone = Agent("triage", model=ScriptedModel(["x"]))
     model = ScriptedModel(lambda r: last_of(r)[1])
     runner = Runner(Agent("boss", tools=[alone], model=model), store=store)
@@ -332,8 +325,7 @@ def test_sub_agent_may_be_handed_over_and_its_caller_gets_the_reply() -> None:
             )
         ),
     )
-    waiting = Runner(boss, store=store).start("go", run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(Runner(boss, store=store).start("go", run_id=RUN), Suspended)
     assert ("boss", "triage", "refunds", "refund") == waiting.waits[0].path
     runner = Runner(boss, store=store)
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
@@ -349,8 +341,7 @@ def test_workflow_gets_the_reply_of_the_last_agent() -> None:
         return await flow.call(shop.triage, "a refund")
 
     runner = Runner(helps, store=MemoryStore())
-    waiting = runner.start(helps.bind(), run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start(helps.bind(), run_id=RUN), Suspended)
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
 
     assert "refunds: refunded 5" == runner.resume(RUN).result()
@@ -393,9 +384,8 @@ def test_state_stays_if_both_agents_have_its_type(is_shared: bool) -> None:
     )
     thread = Runner(clerk, store=store).thread("clerk", key="k")
 
-    reply = thread.send("go")
+    reply = expect(thread.send("go"), Replied)
 
-    assert isinstance(reply, Replied)
     state = reply.continuation.root.state
     assert ({"items": 3} if is_shared else {}) == state
     assert (
@@ -473,14 +463,12 @@ def test_grant_of_an_agent_covers_no_call_of_the_next_one() -> None:
         )
     )
     runner = Runner(Agent("boss", tools=[first], model=above), store=MemoryStore())
-    waiting = runner.start("go", run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("go", run_id=RUN), Suspended)
     approval = Approve(by="kim", remember=Grant("pay"))
     runner.decide(waiting.waits[0].id, approval)
 
-    again = runner.resume(RUN)
+    again = expect(runner.resume(RUN), Suspended)
 
-    assert isinstance(again, Suspended)
     assert ("boss", "first", "second", "pay") == again.waits[0].path
     assert ["first 1"] == paid
 
@@ -656,9 +644,8 @@ def test_approved_handoff_to_another_agent_is_asked_about_again() -> None:
     first = runner("desk").start("go", run_id=RUN)
     runner("desk").decide(first.waits[0].id, Approve(by="kim"))
 
-    again = runner("intern").resume(RUN)
+    again = expect(runner("intern").resume(RUN), Suspended)
 
-    assert isinstance(again, Suspended)
     assert again.waits[0].id != first.waits[0].id
     runner("intern").decide(again.waits[0].id, Approve(by="kim"))
     assert "intern answers." == runner("intern").resume(RUN).result()

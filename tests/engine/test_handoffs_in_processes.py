@@ -12,6 +12,7 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.handoff_agents import boss
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 
 APP = "tests.engine.handoff_agents:agents"
@@ -41,8 +42,7 @@ def test_crash_at_every_operation_loses_no_handoff(
         store, clock = MemoryStore(), ManualClock()
         with point.process(store) as dying:
             runner = Runner(boss(), store=dying, clock=clock)
-            waiting = runner.start("go", run_id="r1")
-            assert isinstance(waiting, Suspended)
+            waiting = expect(runner.start("go", run_id="r1"), Suspended)
             runner.decide(waiting.waits[0].id, Approve(by="kim"))
             runner.resume("r1")
         outcome: Any = None

@@ -14,7 +14,6 @@ from continuations import (
     Answer,
     Finished,
     Runner,
-    Suspended,
     ToolContext,
     Wait,
     ask,
@@ -28,6 +27,7 @@ from continuations_storage import MemoryStore, Store
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import root_tool_results
+from tests.outcomes import expect, only_wait
 
 
 class Job:
@@ -67,10 +67,7 @@ class Job:
 
     def start(self) -> Wait:
         """Start the run; return its wait."""
-        outcome = self.runner().start("go", run_id="r1")
-        assert isinstance(outcome, Suspended)
-        [wait] = outcome.waits
-        return wait
+        return only_wait(self.runner().start("go", run_id="r1"))
 
     def beat(self, extend: float = 60) -> Wait:
         """Send a heartbeat."""
@@ -98,8 +95,7 @@ def test_heartbeat_moves_the_deadline_and_the_job_may_end_later() -> None:
     job.clock.seconds += 50
     assert [] == list(job.runner().sweep().resumed)
     job.runner(agents=[]).decide(opened.id, Answer(7))
-    ended = job.runner().resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(job.runner().resume("r1"), Finished)
     assert ["7 pages"] == root_tool_results(ended)
     assert [] == asyncio.run(job.store.keys("markers/"))
 

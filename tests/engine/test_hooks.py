@@ -34,6 +34,7 @@ from continuations.hooks import (
 )
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
+from tests.outcomes import expect, only_wait
 
 SECRET = "sk-live-1234"
 
@@ -72,15 +73,12 @@ def test_changed_arguments_are_those_that_are_approved_and_run() -> None:
     """The wait shows them, the digest covers them, and the tool gets them."""
     paid: list[int] = []
     runner = Runner(pay_agent(CALL, Hooks(before_tool=cap), paid), store="memory:")
-    suspended = runner.start("go", run_id="r")
-    assert isinstance(suspended, Suspended)
-    [wait] = suspended.waits
+    wait = only_wait(runner.start("go", run_id="r"))
     assert {"cents": 100} == wait.arguments
 
     runner.decide(wait.id, Approve(by="kim"))
-    finished = runner.resume("r")
+    assert isinstance(runner.resume("r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert [100] == paid
 
 
@@ -88,13 +86,11 @@ def test_arguments_that_a_person_edits_are_not_changed_again() -> None:
     """The hook has done its part: what the person approves is what runs."""
     paid: list[int] = []
     runner = Runner(pay_agent(CALL, Hooks(before_tool=cap), paid), store="memory:")
-    suspended = runner.start("go", run_id="r")
-    assert isinstance(suspended, Suspended)
+    suspended = expect(runner.start("go", run_id="r"), Suspended)
 
     runner.decide(suspended.waits[0].id, Approve(by="kim", arguments={"cents": 500}))
-    finished = runner.resume("r")
+    finished = expect(runner.resume("r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert [500] == paid
     assert "changed its arguments" in contents(finished)[2]
 
@@ -133,9 +129,8 @@ def test_call_does_not_run_if_its_hook_fails(change: Any, why: str) -> None:
         return change
 
     agent = pay_agent(CALL, Hooks(before_tool=before_tool), paid, approval=None)
-    finished = run(agent, "go")
+    finished = expect(run(agent, "go"), Finished)
 
-    assert isinstance(finished, Finished)
     told = contents(finished)[2]
     assert told.startswith("ERROR: the call was not executed: the hook before_tool")
     assert why in told
@@ -149,9 +144,8 @@ def test_hook_is_not_called_for_invalid_arguments() -> None:
     replies = [ToolCall("pay", {"cents": "many"}), "done"]
     hooks = Hooks(before_tool=calls.append)
 
-    finished = run(pay_agent(replies, hooks, []), "go")
+    assert isinstance(run(pay_agent(replies, hooks, []), "go"), Finished)
 
-    assert isinstance(finished, Finished)
     assert [] == calls
 
 
@@ -161,9 +155,8 @@ def test_hook_is_not_called_for_invalid_arguments() -> None:
 def test_changed_result_is_the_one_that_is_recorded() -> None:
     """The model reads the other text, and no version has the first one."""
     hooks = Hooks(after_tool=lambda result: ChangeResult(result.text[:4] + " ***"))
-    finished = run(pay_agent(CALL, hooks, [], approval=None), "go")
+    finished = expect(run(pay_agent(CALL, hooks, [], approval=None), "go"), Finished)
 
-    assert isinstance(finished, Finished)
     assert "paid ***" == contents(finished)[2]
     assert b"paid 900" not in finished.continuation.to_bytes()
 
@@ -176,9 +169,8 @@ def test_result_is_withheld_if_its_hook_raises() -> None:
         raise ValueError(SECRET)
 
     hooks = Hooks(after_tool=after_tool)
-    finished = run(pay_agent(CALL, hooks, paid, approval=None), "go")
+    finished = expect(run(pay_agent(CALL, hooks, paid, approval=None), "go"), Finished)
 
-    assert isinstance(finished, Finished)
     told = contents(finished)[2]
     assert [900] == paid
     assert told.startswith("ERROR: the tool ran, and its result is withheld")
@@ -224,9 +216,8 @@ def test_added_messages_are_stored_as_they_were_sent() -> None:
     agent = Agent(
         "a", tools=[note], model=model, hooks=Hooks(before_model=before_model)
     )
-    finished = run(agent, "go")
+    finished = expect(run(agent, "go"), Finished)
 
-    assert isinstance(finished, Finished)
     first, second = model.requests
     assert ["go", "turn 0"] == [each.content for each in first.messages]
     assert second.messages[:2] == first.messages
@@ -244,9 +235,8 @@ def test_added_messages_are_stored_once_for_a_reply_that_comes_later() -> None:
     assert isinstance(runner.start("go", run_id="r"), Suspended)
 
     runner.wake("r")
-    finished = runner.resume("r")
+    finished = expect(runner.resume("r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert ["go", "be brief", "done"] == contents(finished)
 
 
@@ -326,9 +316,8 @@ def test_refused_reply_is_asked_for_again_and_its_calls_do_not_run() -> None:
     hooks = Hooks(
         after_model=lambda reply: RefuseReply("do not pay") if reply.tools else None
     )
-    finished = run(pay_agent(CALL, hooks, paid, approval=None), "go")
+    finished = expect(run(pay_agent(CALL, hooks, paid, approval=None), "go"), Finished)
 
-    assert isinstance(finished, Finished)
     assert [] == paid
     _, withheld, reason, _ = contents(finished)
     assert "(This reply was withheld.)" == withheld
@@ -355,9 +344,8 @@ def test_continue_asks_for_another_turn() -> None:
     hooks = Hooks(
         after_model=lambda reply: Continue("go on") if reply.turns == 0 else None
     )
-    finished = run(Agent("a", model=model, hooks=hooks), "go")
+    finished = expect(run(Agent("a", model=model, hooks=hooks), "go"), Finished)
 
-    assert isinstance(finished, Finished)
     assert ["go", "one", "go on", "two"] == contents(finished)
 
 
@@ -421,8 +409,7 @@ def test_answer_of_a_person_is_no_result_of_the_tool() -> None:
     seen: list[object] = []
     hooks = Hooks(after_tool=seen.append)
     runner = Runner(pay_agent(CALL, hooks, []), store="memory:")
-    suspended = runner.start("go", run_id="r")
-    assert isinstance(suspended, Suspended)
+    suspended = expect(runner.start("go", run_id="r"), Suspended)
 
     runner.decide(suspended.waits[0].id, Answer("later", by="kim"))
 

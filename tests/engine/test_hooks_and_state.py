@@ -46,8 +46,7 @@ def test_a_hook_renders_the_state_and_stores_nothing() -> None:
     )
     thread = Runner(agent, store=MemoryStore()).thread(key="k")
     thread.send("I am Ann.")
-    result = thread.send("Who am I?")
+    assert isinstance(thread.send("Who am I?"), Replied)
 
-    assert isinstance(result, Replied)
     assert [["Known: nobody"], ["Known: Ann"], ["Known: Ann"]] == seen
     assert not any("Known" in str(each["content"]) for each in thread.messages())

@@ -26,6 +26,7 @@ from continuations.ledger.layout import thread_run_id
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.threads import Thread
 from continuations_storage import MemoryStore
+from tests.outcomes import expect
 
 KEY = "customer 42"
 FIRST = thread_run_id("support", KEY, 1)
@@ -194,8 +195,7 @@ def foreign(
         thread = runner.thread(key="another key")
         ticket = thread.post("hello")
         if request.param != "new":
-            waiting = ticket.reply()
-            assert isinstance(waiting, Suspended)
+            waiting = expect(ticket.reply(), Suspended)
             if request.param == "answered":
                 runner.decide(waiting.waits[0].id, Approve())
                 assert isinstance(ticket.reply(), Replied)

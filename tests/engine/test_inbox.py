@@ -11,6 +11,7 @@ from continuations import Approve, Deny, Suspended
 from continuations.errors import InvalidInput
 from tests.engine import agent_builders
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -21,8 +22,7 @@ def test_message_to_a_waiting_run_stands_after_the_tool_results(
     """It decides nothing, and the model reads it after the results."""
     script: Script = {"go": [[call("pay")], "end"]}
     runner = agent_builders.make_runner(script, pay)
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
 
     # Given two messages, and a resume between them
     assert 1 == runner.send("r", "approve", by="jo")
@@ -48,8 +48,7 @@ def test_message_to_a_waiting_run_stands_after_the_tool_results(
 def test_messages_from_many_threads_are_all_read() -> None:
     """Inbox numbers have no gaps; no message is lost or doubled."""
     runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
 
     threads = [
         threading.Thread(target=runner.send, args=("r", f"m{n}")) for n in range(20)

@@ -25,6 +25,7 @@ from continuations.ledger.arrivals import inbox
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.ledger.damage import overwrite
+from tests.outcomes import expect
 from tests.stores import OneByOneStore
 
 
@@ -67,9 +68,7 @@ def make_runner(store: MemoryStore, turns: int = 1) -> Runner:
 
 def start(runner: Runner) -> Suspended:
     """Start a run that waits for an approval."""
-    outcome = runner.start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
-    return outcome
+    return expect(runner.start("go", run_id="r1"), Suspended)
 
 
 @pytest.fixture
@@ -108,8 +107,7 @@ def test_resume_of_a_run_that_cannot_read_loads_no_message(
     assert 0 == store.count_messages()
 
     runner.decide(waiting.waits[0].id, Approve())
-    ended = runner.resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(runner.resume("r1"), Finished)
     assert ["go", *(f"message {number}" for number in range(30))] == texts(ended)
     assert 30 == store.count_messages()
 
@@ -139,9 +137,8 @@ def test_thread_reads_each_queued_message_about_once(store: CountingStore) -> No
         thread.post(f"message {number}")
     store.count_messages()
 
-    reply = thread.send("last")
+    reply = expect(thread.send("last"), Replied)
 
-    assert isinstance(reply, Replied)
     assert 31 == len(texts(reply))
     assert store.count_messages(run_id) < 5 * 31
 
@@ -154,9 +151,8 @@ def test_messages_of_a_sender_are_merged_although_one_is_loaded_at_a_time(
     for number in range(5):
         thread.post(f"message {number}", by="ann", when_busy="merge")
 
-    reply = thread.send("last", by="ann", when_busy="merge")
+    reply = expect(thread.send("last", by="ann", when_busy="merge"), Replied)
 
-    assert isinstance(reply, Replied)
     assert 1 == len(model.requests)
     assert 6 == len(texts(reply))
 

@@ -13,6 +13,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import single_wait
+from tests.outcomes import expect
 
 
 def _system_texts(outcome: Outcome) -> list[str]:
@@ -71,9 +72,8 @@ def test_repeated_start_of_the_same_input_is_the_same_run() -> None:
     runner = Runner(agent, store="memory:")
 
     runner.start("go", run_id="r1")
-    again = runner.start("go", run_id="r1")
+    again = expect(runner.start("go", run_id="r1"), Finished)
 
-    assert isinstance(again, Finished)
     assert ["a"] == _system_texts(again)
 
 
@@ -84,8 +84,7 @@ def test_function_of_a_sub_agent_gets_its_task() -> None:
     outcome = run(Agent("boss", tools=[child], model=model), "go", context="kim")
 
     assert isinstance(outcome, Finished)
-    sub_model = child.model
-    assert isinstance(sub_model, ScriptedModel)
+    sub_model = expect(child.model, ScriptedModel)
     assert "Help kim: Book it." == sub_model.requests[0].messages[0].content
 
 
@@ -114,9 +113,8 @@ def test_function_of_a_sub_agent_that_fails_is_an_error_for_its_parent() -> None
     child = Agent("child", instructions=fail, model=ScriptedModel([]))
     model = ScriptedModel([ToolCall("child", {"input": "A"}), "Done."])
 
-    outcome = run(Agent("boss", tools=[child], model=model), "go")
+    outcome = expect(run(Agent("boss", tools=[child], model=model), "go"), Finished)
 
-    assert isinstance(outcome, Finished)
     expected = "ERROR: the call was not executed: the instructions of the agent raised"
     assert [f"{expected} LookupError."] == root_tool_results(outcome)
 

@@ -26,6 +26,7 @@ from continuations.guardrails import Guardrails
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
+from tests.outcomes import expect
 
 
 @dataclass
@@ -160,8 +161,7 @@ def test_a_sub_agent_renders_its_own_state() -> None:
     replies: list[Any] = [ToolCall("host", {"input": "Rename"}), "All done."]
     boss = Agent("boss", model=ScriptedModel(replies), tools=[agent])
     store = MemoryStore()
-    outcome = Runner(boss, store=store).start("Go")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(Runner(boss, store=store).start("Go"), Suspended)
     runner = Runner(boss, store=store)
     runner.decide(outcome.waits[0].id, Approve(by="jane"))
 

@@ -22,6 +22,7 @@ from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import should_pause_after
+from tests.outcomes import expect
 
 KEY = "customer 42"
 
@@ -101,8 +102,7 @@ def test_a_sweep_answers_with_the_present_instructions(store: MemoryStore) -> No
 def test_a_turn_that_has_begun_keeps_its_instructions(store: MemoryStore) -> None:
     """Its approval stays valid. The next message takes the new instructions."""
     old = Code(store, "OLD", [ToolCall("pay", {"cents": 5})])
-    held = old.thread.send("pay")
-    assert isinstance(held, Suspended)
+    held = expect(old.thread.send("pay"), Suspended)
     new = Code(store, "NEW")
 
     new.runner.decide(held.waits[0].id, Approve(by="kim"))
@@ -186,9 +186,7 @@ def test_max_turns_are_those_of_the_present_agent(store: MemoryStore) -> None:
 
     model = ScriptedModel(calls)
     agent = Agent("support", instructions="A", tools=[note], model=model, max_turns=3)
-    reply = Runner(agent, store=store).thread(key=KEY).send("two")
-
-    assert isinstance(reply, Replied)
+    assert isinstance(Runner(agent, store=store).thread(key=KEY).send("two"), Replied)
 
 
 def test_function_is_called_with_each_message(store: MemoryStore) -> None:
@@ -250,8 +248,7 @@ def test_fork_of_a_thread_keeps_the_instructions_of_its_turn(
     store: MemoryStore,
 ) -> None:
     old = Code(store, "OLD", [ToolCall("pay", {"cents": 5})])
-    held = old.thread.send("pay")
-    assert isinstance(held, Suspended)
+    held = expect(old.thread.send("pay"), Suspended)
     new = Code(store, "NEW")
 
     forked = new.runner.fork(held.run_id, run_id="forked")

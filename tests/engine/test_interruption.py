@@ -25,6 +25,7 @@ from continuations_storage.faults import FaultyStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
+from tests.outcomes import expect
 from tests.run_environment import wait_until
 from tests.scripts import Script, call
 
@@ -95,8 +96,7 @@ async def test_unrepeatable_call_may_finish(*, in_thread: bool) -> None:
     desk = Desk(in_thread=in_thread)
 
     await desk.interrupt(desk.may_return.set)
-    outcome = await desk.runner().resume("r1")
-    assert isinstance(outcome, Finished)
+    outcome = expect(await desk.runner().resume("r1"), Finished)
     assert ["worked"] == agent_builders.root_tool_results(outcome)
 
     assert 1 == desk.begun
@@ -114,8 +114,7 @@ async def test_call_that_does_not_finish_is_unknown_after_the_claim(
     with pytest.raises(RunBusy):
         await desk.runner().resume("r1")
     desk.clock.seconds += 31
-    outcome = await desk.runner().resume("r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(await desk.runner().resume("r1"), Suspended)
     assert ["unknown"] == [wait.kind for wait in outcome.waits]
     desk.may_return.set()
     await desk.runner().decide(outcome.waits[0].id, Answer("worked"))
@@ -187,8 +186,7 @@ async def test_error_of_a_commit_does_not_lose_the_result_of_another_call() -> N
     desk.may_return.set()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    outcome = await runner.resume("r1")
-    assert isinstance(outcome, Finished)
+    outcome = expect(await runner.resume("r1"), Finished)
     assert ["paid", "worked"] == agent_builders.root_tool_results(outcome)
 
     assert (1, ["pay "]) == (desk.begun, effect_log.names())

@@ -33,6 +33,7 @@ from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.outcomes import expect
 
 
 def fishy(info: TurnInfo | ReplyInfo) -> Tripped | None:
@@ -94,9 +95,8 @@ def test_output_waits_for_a_person_and_is_returned_unchanged() -> None:
     # No decision is not yes.
     assert wait.id == suspended(runner.resume("r")).waits[0].id
     runner.decide(wait.id, Approve(by="kim"))
-    finished = runner.resume("r")
+    finished = expect(runner.resume("r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert "a fish" == finished.output
     assert ["go", "a fish"] == contents(finished)
     assert 1 == len(model.requests) == finished.usage.requests
@@ -111,9 +111,8 @@ def test_refused_output_ends_the_agent_with_the_error_of_a_guardrail() -> None:
     [wait] = suspended(runner.start("go", run_id="r")).waits
 
     runner.decide(wait.id, Deny(by="kim", reason="not today"))
-    failed = runner.resume("r")
+    failed = expect(runner.resume("r"), Failed)
 
-    assert isinstance(failed, Failed)
     assert "guardrail" == failed.error.code
     assert "a person refused the output: not today" in failed.error.message
     assert "fishy" in failed.error.message
@@ -131,9 +130,8 @@ def test_input_waits_for_a_person_before_the_model_reads_it() -> None:
     assert ("input", {"input": "a fish"}) == (wait.kind, wait.arguments)
     assert [] == model.requests
     runner.decide(wait.id, Approve(by="kim"))
-    finished = runner.resume("r")
+    finished = expect(runner.resume("r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert "well" == finished.output
     assert 1 == len(model.requests)
 
@@ -155,9 +153,8 @@ def test_input_that_nobody_accepts_is_never_read(verdict: Deny | None) -> None:
         clock.seconds += 3601
         with pytest.raises(WaitExpired):
             runner.decide(wait.id, Approve(by="kim"))
-    failed = runner.resume("r")
+    failed = expect(runner.resume("r"), Failed)
 
-    assert isinstance(failed, Failed)
     assert "guardrail" == failed.error.code
     expected = "a person refused" if verdict else "no person accepted the input in time"
     assert expected in failed.error.message
@@ -215,8 +212,7 @@ def test_other_people_are_asked_after_the_deadline() -> None:
     data = suspended(resume(data, agent, clock=clock)).continuation.to_bytes()
     [wait] = suspended(resume(data, agent, clock=clock)).waits
     answers = {wait.id: Approve(by="lee")}
-    finished = resume(data, agent, answers=answers, clock=clock)
-    assert isinstance(finished, Finished)
+    finished = expect(resume(data, agent, answers=answers, clock=clock), Finished)
     assert "a fish" == finished.output
 
 
@@ -226,11 +222,9 @@ def test_guardrail_that_refuses_counts_behind_one_that_asks() -> None:
     model = ScriptedModel(["a rotten fish"])
     agent = Agent("cook", model=model, guardrails=guardrails)
 
-    failed = run(agent, "a rotten fish")
-    assert isinstance(failed, Failed)
+    failed = expect(run(agent, "a rotten fish"), Failed)
     assert "rotten refused the input" in failed.error.message
-    failed = run(agent, "go")
-    assert isinstance(failed, Failed)
+    failed = expect(run(agent, "go"), Failed)
     assert "rotten refused the output" in failed.error.message
 
 
@@ -260,9 +254,8 @@ def test_message_after_a_held_output_is_read_before_the_end() -> None:
     runner.send("r", "more")
     assert isinstance(runner.resume("r"), Suspended)
     runner.decide(wait.id, Approve(by="kim"))
-    finished = runner.resume("r")
+    finished = expect(runner.resume("r"), Finished)
 
-    assert isinstance(finished, Finished)
     assert ["go", "a fish", "more", "meat"] == contents(finished)
 
 
@@ -337,9 +330,8 @@ def test_waits_of_sub_agents_leave_their_siblings_alone() -> None:
     assert ("boss", "fish") == wait.path
 
     runner.decide(wait.id, Deny(by="kim"))
-    finished = runner.resume("r")
+    finished = expect(runner.resume("r"), Finished)
 
-    assert isinstance(finished, Finished)
     texts = contents(finished)
     assert "ERROR: the agent fish failed: a person refused the output" in texts[2]
     assert "meat" == texts[3]
@@ -368,8 +360,7 @@ def test_typed_output_is_shown_as_the_model_wrote_it() -> None:
     assert '{"name": "fish"}' == judged_text(wait)
     data = run(agent, "go").continuation.to_bytes()
     [wait] = suspended(resume(data, agent)).waits
-    finished = resume(data, agent, answers={wait.id: Approve()})
-    assert isinstance(finished, Finished)
+    finished = expect(resume(data, agent, answers={wait.id: Approve()}), Finished)
     assert Dish("fish") == finished.output
 
 

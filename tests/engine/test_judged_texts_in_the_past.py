@@ -9,6 +9,7 @@ from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import ReplyInfo, TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
+from tests.outcomes import expect
 
 
 def asks(info: TurnInfo | ReplyInfo) -> Tripped | None:
@@ -40,12 +41,11 @@ def accepted_run(stage: str) -> tuple[Runner, ScriptedModel, Wait, int]:
     calls = [ToolCall("clerk", {"input": "do"}), ToolCall("ask_name", {})]
     boss = Agent("boss", model=ScriptedModel([calls, "all"]), tools=[clerk, ask_name])
     runner = Runner(boss, store="memory:")
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
     [wait] = [each for each in outcome.waits if each.kind == stage]
     runner.decide(wait.id, Approve(by="kim"))
-    outcome = runner.resume("r")
-    return runner, model, wait, outcome.continuation.version
+    version = runner.resume("r").continuation.version
+    return runner, model, wait, version
 
 
 @pytest.mark.parametrize("stage", ["input", "output"])
@@ -64,9 +64,8 @@ def test_accepted_text_is_asked_about_again(stage: str, way: str) -> None:
         else:
             run_id = runner.rewind("r", version).run_id
         asked = len(model.requests)
-        outcome = runner.resume(run_id)
+        outcome = expect(runner.resume(run_id), Suspended)
 
-        assert isinstance(outcome, Suspended)
         waits = {each.kind: each for each in outcome.waits}
         uses = [c for c in row.root.calls if c.tool == "clerk" and c.frame is not None]
         has_begun = any(call.frame.turns for call in uses if call.frame is not None)

@@ -17,6 +17,7 @@ from continuations_storage import MemoryStore, Store
 from continuations_storage.errors import Damaged, Denied, StorageError
 from continuations_storage.faults import FaultyStore, on, refused
 from tests.clocks import ManualClock
+from tests.outcomes import expect
 
 Interference = Callable[[AsyncRunner], Awaitable[object]]
 
@@ -191,9 +192,8 @@ async def test_reply_is_kept_if_the_last_look_fails(
 
     if sends:
         await other.send("r1", "Wait!")
-    outcome = await AsyncRunner(boss, store=inner).resume("r1")
+    outcome = expect(await AsyncRunner(boss, store=inner).resume("r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     contents = [m["content"] for m in outcome.continuation.root.messages]
     more = ["Wait!", "reply 2"] if sends else []
     assert ["go", "reply 1", *more] == contents
@@ -241,7 +241,6 @@ async def test_input_that_ends_with_an_assistant_message_is_no_reply() -> None:
     ]
     await runner.start(history, run_id="r1", work=False)
 
-    outcome = await runner.resume("r1")
+    outcome = expect(await runner.resume("r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert "reply 1" == outcome.output

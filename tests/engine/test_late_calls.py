@@ -21,6 +21,7 @@ from tests.authoring.test_tool_protocol import OwnTool
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.payment_agent import single_wait
+from tests.outcomes import expect
 from tests.scripts import Script, call
 
 
@@ -50,9 +51,8 @@ def test_call_behind_a_blocked_event_loop_begins_with_a_fresh_claim() -> None:
 
     script: Script = {"go": [[call("block"), call("pay")], "end"]}
     runner = agent_builders.make_runner(script, block, pay, store=store, clock=clock)
-    outcome = runner.start("go", run_id="r1")
+    outcome = expect(runner.start("go", run_id="r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["blocked", "paid"] == agent_builders.root_tool_results(outcome)
     [seconds] = left
     assert seconds > 15
@@ -84,9 +84,8 @@ def test_call_whose_thread_starts_late_begins_with_a_fresh_claim(
     script: Script = {"go": [[call("pay")], "end"]}
     runner = agent_builders.make_runner(script, pay, store=store, clock=clock)
     monkeypatch.setattr(threading, "Thread", LateThread)
-    outcome = runner.start("go", run_id="r1")
+    outcome = expect(runner.start("go", run_id="r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert (["paid"], []) == (agent_builders.root_tool_results(outcome), delays)
     [seconds] = left
     assert seconds > 15
@@ -136,9 +135,8 @@ def test_time_limit_counts_from_the_begin_of_the_call(
         runner = AsyncRunner(boss, store=MemoryStore(), clock=ManualClock())
         return await runner.start("go", run_id="r1")
 
-    outcome = asyncio.run(scenario())
+    outcome = expect(asyncio.run(scenario()), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["paid"] == agent_builders.root_tool_results(outcome)
     assert ["pay 5"] == effect_log.names()
 

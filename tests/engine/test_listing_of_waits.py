@@ -33,6 +33,7 @@ from continuations_storage import FileStore, MemoryStore, filesystem
 from continuations_storage.contract import PAGE_SIZE, Page
 from tests.clocks import OffsetClock
 from tests.engine.shared_store import SharedStore
+from tests.outcomes import expect
 from tests.stores import OneByOneStore, StoreWithListingTime
 
 
@@ -93,8 +94,7 @@ def test_wait_after_its_deadline_is_listed_as_expired() -> None:
     """The list says what `decide` would say, also if no sweep ran since."""
     clock = OffsetClock()
     runner = make_runner("memory:", PAY, NOTE, clock=clock)
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
     with_deadline, without = (wait.id for wait in outcome.waits)
     assert {with_deadline: False, without: False} == states(runner)
 

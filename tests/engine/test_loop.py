@@ -29,6 +29,7 @@ from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
 from tests.model_server import ModelServer
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, wait_until
 from tests.scripts import Script, call
 
@@ -113,8 +114,7 @@ def test_a_tool_may_run_an_agent_of_its_own() -> None:
     def inner(number: int) -> str:
         """Run another agent to its end."""
         model = scripts.scripted_model({"go": [[call("leaf")], f"inner {number}"]})
-        outcome = run(Agent("inner", tools=[leaf], model=model), "go")
-        assert isinstance(outcome, Finished)
+        outcome = expect(run(Agent("inner", tools=[leaf], model=model), "go"), Finished)
         return str(outcome.output)
 
     calls = [call("inner", number=n) for n in range(8)]
@@ -142,9 +142,8 @@ def test_root_agent_fails_after_max_turns(environment: RunEnvironment) -> None:
     """The calls of the last turn have results, and no further turn is asked."""
     agent = agent_builders.make_boss(endless_script(), again, max_turns=3)
 
-    outcome = Runner(agent, store="memory:").start("go")
+    outcome = expect(Runner(agent, store="memory:").start("go"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "max_turns" == outcome.error.code
     assert (3, 3) == (len(environment.turns()), len(environment.effect_names()))
     assert 3 == len(root_tool_results(outcome))
@@ -186,9 +185,8 @@ def test_depth_is_bounded_only_if_asked_for(environment: RunEnvironment) -> None
     model = scripts.scripted_model(script)
     agent: Agent = Agent("down", tools=lambda: [agent], model=model)
 
-    outcome = Runner(agent, store="memory:", max_depth=3).start("go")
+    assert isinstance(Runner(agent, store="memory:", max_depth=3).start("go"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["go 0", "A 0", "B 0", "B 1", "A 1", "go 1"] == environment.turns()
 
 
@@ -224,15 +222,13 @@ def test_typed_input_and_output() -> None:
     agent = Agent("boss", tools=[child], output_type=Receipt, model=model)
     runner = Runner(agent, store="memory:")
 
-    outcome = runner.start("go", run_id="r")
+    outcome = expect(runner.start("go", run_id="r"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert Receipt(5, "thanks") == outcome.output
     first, second = root_tool_results(outcome)
     assert "one tea" == first
     assert second.startswith("ERROR")
-    again = runner.resume("r")
-    assert isinstance(again, Finished)
+    again = expect(runner.resume("r"), Finished)
     assert outcome.output == again.output
 
 
@@ -244,9 +240,8 @@ def test_output_of_a_wrong_type_is_a_failure() -> None:
     child = Agent("child", model=model, **options)
     agent = Agent("boss", tools=[child], model=model, **options)
 
-    outcome = Runner(agent, store="memory:").start("go")
+    outcome = expect(Runner(agent, store="memory:").start("go"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "output" == outcome.error.code
     [told] = root_tool_results(outcome)
     assert told.startswith(
@@ -337,9 +332,8 @@ def test_model_error_without_a_store_carries_the_continuation() -> None:
         run(agent, "go")
     down[0] = False
     kept: Any = raised.value.continuation
-    outcome = resume(kept.to_bytes(), agent)
+    assert isinstance(resume(kept.to_bytes(), agent), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["again "] == effect_log.names()
 
 
@@ -382,8 +376,7 @@ def test_unknown_fields_go_back_to_the_provider_unchanged() -> None:
             return Runner(agent, store=store)
 
         store = MemoryStore()
-        outcome = runner(store).start("go", run_id="r")
-        assert isinstance(outcome, Suspended)
+        outcome = expect(runner(store).start("go", run_id="r"), Suspended)
         runner(store).decide(outcome.waits[0].id, Approve())
         assert isinstance(runner(store).resume("r"), Finished)
         sent = server.requests[1]["messages"]

@@ -33,6 +33,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.hostile.editable_store import EditableStore
+from tests.outcomes import expect, only_wait
 from tests.scripts import call
 
 
@@ -89,8 +90,7 @@ def test_function_that_may_have_run_in_lost_versions_is_asked_about(
 ) -> None:
     store, clock = EditableStore(), ManualClock()
     runner = make_runner(store, clock, wait)
-    outcome = runner.start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r1"), Suspended)
     good = newest_version(runner)
     clock.seconds += 61
     if outcome.waits[0].rules.has_object:
@@ -98,9 +98,8 @@ def test_function_that_may_have_run_in_lost_versions_is_asked_about(
     assert isinstance(runner.resume("r1"), Finished)
 
     lose_versions_after(store, clock, good, newest_version(runner))
-    again = runner.resume("r1")
+    again = expect(runner.resume("r1"), Suspended)
 
-    assert isinstance(again, Suspended)
     assert [("unknown", 1)] == [(each.kind, each.stage) for each in again.waits]
     assert ["receipt Rome", "received Rome"] == effect_log.names()
 
@@ -131,9 +130,8 @@ def test_later_stage_that_may_have_run_in_lost_versions_is_asked_about() -> None
     assert isinstance(runner.resume("r1"), Finished)
 
     lose_versions_after(store, clock, good, newest_version(runner))
-    again = runner.resume("r1")
+    again = expect(runner.resume("r1"), Suspended)
 
-    assert isinstance(again, Suspended)
     assert [("unknown", 2)] == [(each.kind, each.stage) for each in again.waits]
     assert [1, 2] == [stage for stage, _, _ in stages]
     runner.decide(again.waits[0].id, Approve())
@@ -168,8 +166,7 @@ def test_answer_of_a_wait_that_is_lost_leaves_the_run_resumable() -> None:
     """Its digest is that of the lost wait, and the call counts as started again."""
     store, clock = EditableStore(), ManualClock()
     runner = make_runner(store, clock, lambda: external("scan"))
-    outcome = runner.start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r1"), Suspended)
     runner.decide(outcome.waits[0].id, Answer("7 pages"))
     parked = newest_version(runner)
 
@@ -184,9 +181,7 @@ def test_answer_of_a_wait_that_is_lost_leaves_the_run_resumable() -> None:
 def test_second_verdict_after_an_error_is_told_what_was_recorded() -> None:
     store = EditableStore()
     runner = make_runner(store, ManualClock(), lambda: external("scan"))
-    outcome = runner.start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
+    wait = only_wait(runner.start("go", run_id="r1"))
     runner.decide(wait.id, Fail("the paper jammed", by="scanner"))
     assert ["receipt Rome"] == effect_log.names()
 

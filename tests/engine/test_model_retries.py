@@ -19,6 +19,7 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock, OffsetClock
 from tests.model_server import ModelServer
 from tests.models.model_calls import chat_model
+from tests.outcomes import expect
 
 REPLY = ModelReply(
     message=Message.from_mapping({"role": "assistant", "content": "done"})
@@ -297,8 +298,7 @@ async def test_claim_is_renewed_while_a_worker_waits_for_a_model() -> None:
 
     # Then the first worker still has the run
     may_reply.set()
-    outcome = await starting
-    assert isinstance(outcome, Finished)
+    outcome = expect(await starting, Finished)
     assert "done" == outcome.output
     assert (2, 0) == (model.requests, unasked.requests)
 

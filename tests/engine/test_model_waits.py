@@ -37,6 +37,7 @@ from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.prices import Usage
 from tests.clocks import ManualClock
 from tests.engine.shared_store import SharedStore
+from tests.outcomes import expect
 
 
 class Limited:
@@ -206,9 +207,8 @@ def test_run_fails_after_as_many_failures_as_allowed() -> None:
     only_wait(runner.resume("r"))
     shared.clock.seconds += 200
 
-    outcome = runner.resume("r")
+    outcome = expect(runner.resume("r"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "model" == outcome.error.code
     assert "3 times in a row, the last time: status 429." in outcome.error.message
     assert [] == shared.keys("markers/", "waits/")
@@ -305,8 +305,7 @@ def test_siblings_go_on_while_one_model_is_limited() -> None:
     assert ["boss", "quick", "quick", "slow"] == sorted(limited.requests)
     limited.limited.clear()
     shared.clock.seconds += 76
-    outcome = runner.resume("r")
-    assert isinstance(outcome, Finished)
+    assert isinstance(runner.resume("r"), Finished)
     assert ["boss", "boss", "quick", "quick", "slow", "slow"] == sorted(
         limited.requests
     )
@@ -370,9 +369,8 @@ def test_pending_reply_is_polled_and_the_model_asked_once() -> None:
         shared.clock.seconds += 100
         only_wait(runner.resume("r"))
     shared.clock.seconds += 100
-    outcome = runner.resume("r")
+    outcome = expect(runner.resume("r"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert "done" == outcome.output
     assert 1 == len(model.requests)
     assert ["reply-0-0", "reply-0-1", "reply-0-2"] == model.polls
@@ -417,9 +415,8 @@ def test_usage_of_a_pending_reply_counts_once() -> None:
     assert Usage() == runner.look("r").usage
     shared.clock.seconds += 100
 
-    outcome = runner.resume("r")
+    outcome = expect(runner.resume("r"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert tokens == outcome.usage
 
 
@@ -431,9 +428,8 @@ def test_message_waits_until_the_pending_reply_is_there() -> None:
     only_wait(runner.resume("r"))
     shared.clock.seconds += 100
 
-    outcome = runner.resume("r")
+    outcome = expect(runner.resume("r"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert "second" == outcome.output
     assert ["go", "first", "and more"] == [
         message.content for message in model.requests[-1].messages
@@ -655,9 +651,8 @@ def test_wake_while_a_sibling_works_lets_the_same_worker_poll() -> None:
     agents = Agent("boss", tools=[slow, quick], model=model)
     runner = shared.machine(agents=agents, model_retry_time=0)
 
-    outcome = runner.start("go", run_id="r")
+    assert isinstance(runner.start("go", run_id="r"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ([1], 1) == (woken, len(model.polls))
 
 

@@ -37,6 +37,7 @@ from tests.engine.priced_agents import (
     make_boss,
     pay,
 )
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, run_python
 
 # Each request of `PricedModel` costs one cent.
@@ -68,9 +69,8 @@ def test_cost_of_a_run_covers_all_agents_and_processes(
     assert isinstance(waiting, Suspended)
     assert 3 * CENT == waiting.continuation.usage.cost
 
-    ended = make_runner(environment.store).resume("r1")
+    ended = expect(make_runner(environment.store).resume("r1"), Finished)
 
-    assert isinstance(ended, Finished)
     assert (6 * CENT, "USD") == (ended.usage.cost, ended.usage.currency)
     shown = json.loads(runner.look("r1").to_json())
     assert ("0.06", "USD") == (shown["usage"]["cost"], shown["usage"]["currency"])
@@ -79,9 +79,8 @@ def test_cost_of_a_run_covers_all_agents_and_processes(
 def test_without_prices_no_cost_is_known_and_nothing_new_is_stored() -> None:
     store = MemoryStore()
     runner = make_runner(store, prices=None)
-    outcome = runner.start("go", run_id="r1")
+    outcome = expect(runner.start("go", run_id="r1"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     usage = outcome.continuation.usage
     assert (None, "", 0) == (usage.cost, usage.currency, usage.priced)
     shown = json.loads(outcome.continuation.to_json())["usage"]
@@ -95,9 +94,8 @@ def test_cost_stays_as_it_was_when_prices_change() -> None:
     approved(runner, runner.start("go", run_id="r1"))
     dearer = Prices({"priced": Price(input="2000", output="0")})
 
-    ended = make_runner(store, prices=dearer).resume("r1")
+    ended = expect(make_runner(store, prices=dearer).resume("r1"), Finished)
 
-    assert isinstance(ended, Finished)
     assert 3 * CENT + 3 * 2 * CENT == ended.usage.cost
 
 
@@ -105,9 +103,8 @@ def test_a_model_without_a_price_makes_the_cost_of_the_run_unknown() -> None:
     clerk = Agent("clerk", tools=[pay], model=ScriptedModel(["done"]))
     boss = Agent("boss", tools=[clerk], model=PricedModel(CALLS_CLERK))
 
-    outcome = run(boss, "go", prices=PRICES)
+    outcome = expect(run(boss, "go", prices=PRICES), Finished)
 
-    assert isinstance(outcome, Finished)
     assert (None, "USD") == (outcome.usage.cost, outcome.usage.currency)
     assert 2 * 10 * 10**9 == outcome.usage.cost_units
 
@@ -146,14 +143,12 @@ def test_reply_of_a_thread_has_its_own_cost() -> None:
 
 def test_continuation_keeps_its_cost() -> None:
     boss = make_boss(PricedModel())
-    outcome = run(boss, "go", prices=PRICES)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(boss, "go", prices=PRICES), Suspended)
 
     answers = {outcome.waits[0].id: Approve()}
     data = outcome.continuation.to_bytes()
-    ended = resume(data, boss, answers=answers, prices=PRICES)
+    ended = expect(resume(data, boss, answers=answers, prices=PRICES), Finished)
 
-    assert isinstance(ended, Finished)
     assert 6 * CENT == ended.usage.cost
 
 
@@ -295,8 +290,7 @@ def test_process_without_prices_does_not_continue_such_a_run(prices: Any) -> Non
 
 def test_continuation_with_a_budget_needs_prices() -> None:
     boss = make_boss(PricedModel())
-    outcome = run(boss, "go", budget=Budget(cost="1"), prices=PRICES)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(boss, "go", budget=Budget(cost="1"), prices=PRICES), Suspended)
 
     with pytest.raises(PriceUnknown):
         resume(outcome.continuation, boss, answers={outcome.waits[0].id: Approve()})
@@ -332,8 +326,7 @@ def test_budget_of_a_thread_limits_each_message() -> None:
     thread = runner.thread(key="jane", budget=Budget(cost="0.02"))
 
     for _ in range(2):
-        reply = thread.send("go")
-        assert isinstance(reply, Failed)
+        reply = expect(thread.send("go"), Failed)
         assert "budget" == reply.error.code
 
 
@@ -388,11 +381,9 @@ def test_a_reply_without_usage_is_free_and_an_unknown_cost_is_not() -> None:
         agent = Agent("a", model=CachingModel(usage))
         return run(agent, "go", prices=prices, budget=budget)
 
-    free = outcome_with(Usage())
-    assert isinstance(free, Finished)
+    free = expect(outcome_with(Usage()), Finished)
     assert (Decimal(0), 0) == (free.usage.cost, free.usage.requests)
 
-    unknown = outcome_with(Usage(requests=1))
-    assert isinstance(unknown, Failed)
+    unknown = expect(outcome_with(Usage(requests=1)), Failed)
     assert "budget" == unknown.error.code
     assert 1 == unknown.continuation.usage.requests

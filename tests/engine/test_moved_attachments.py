@@ -23,6 +23,7 @@ from continuations_storage.faults import FaultyStore
 from tests import effect_log
 from tests.crash_points import every_crash
 from tests.engine.attachment_agents import PHOTO, three_deep
+from tests.outcomes import expect
 from tests.scripts import Script, call
 
 SCRIPT: Script = {
@@ -42,9 +43,7 @@ def file_keys(store: MemoryStore, run_id: str) -> list[str]:
 
 def paused() -> Suspended:
     """Return a run without a store: an attachment is in the result of an open turn."""
-    outcome = run(three_deep(SCRIPT), ["go", PHOTO])
-    assert isinstance(outcome, Suspended)
-    return outcome
+    return expect(run(three_deep(SCRIPT), ["go", PHOTO]), Suspended)
 
 
 def test_a_continuation_carries_its_attachments() -> None:

@@ -46,6 +46,7 @@ from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash, remaining_keys
 from tests.engine.agent_builders import make_boss
+from tests.outcomes import expect, only_wait
 from tests.scripts import call, scripted_model
 
 DAY = timedelta(days=1)
@@ -141,10 +142,7 @@ class Office:
 
     def start(self, **options: Any) -> Wait:
         """Start the run and return its wait."""
-        outcome = self.runner.start("go", run_id="r", **options)
-        assert isinstance(outcome, Suspended)
-        [wait] = outcome.waits
-        return wait
+        return only_wait(self.runner.start("go", run_id="r", **options))
 
     def end_by(self, act: Act) -> list[str]:
         """Start, let people or time act, sweep, and return the types of the notices."""
@@ -459,8 +457,7 @@ def test_notices_of_a_dead_worker_are_sent_after_later_versions() -> None:
         died_released += (released := state.status == "suspended" and state.version > 2)
         clock.seconds += 61
         silent = Runner(agent, store=store, clock=clock)
-        second = silent.resume("r")
-        assert isinstance(second, Suspended)
+        second = expect(silent.resume("r"), Suspended)
         silent.decide(second.waits[0].id, Approve())
         assert isinstance(silent.resume("r"), Finished)
         for _ in range(3):
@@ -509,8 +506,7 @@ def test_notice_comes_after_its_version_and_its_decision() -> None:
             seen.append(notice.type)
 
     runner = office.process(Reader())
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
     runner.decide(outcome.waits[0].id, Approve())
     runner.resume("r")
 
@@ -529,8 +525,7 @@ def test_a_listener_adds_no_request_to_a_cycle(*, has_child: bool) -> None:
         store = FaultyStore(office.store)
         runner = office.process(notify, store)
         for run_id, days in [("r1", 0), ("r2", 2)]:
-            outcome = runner.start("go", run_id=run_id)
-            assert isinstance(outcome, Suspended)
+            outcome = expect(runner.start("go", run_id=run_id), Suspended)
             if not days:
                 runner.decide(outcome.waits[0].id, Approve(by="kim"))
             office.clock.seconds += days * DAY.total_seconds()

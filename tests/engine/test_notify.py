@@ -27,6 +27,7 @@ from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
+from tests.outcomes import expect, only_wait
 from tests.scripts import Script, call
 
 
@@ -102,9 +103,8 @@ def test_a_notifier_that_raises_loses_nothing(
 
     script: Script = {"go": [[call("pay"), call("pay")], "end"]}
     runner = agent_builders.make_runner(script, pay, notify=notify)
-    outcome = runner.start("go", run_id="r")
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     waits = {wait.id for wait in outcome.waits}
     assert waits == set(notified) == {summary.id for summary in runner.waiting()}
     assert 2 == sum("notify raised" in record.message for record in caplog.records)
@@ -130,9 +130,7 @@ def test_open_wait_is_notified_again_on_request() -> None:
     """`notify` tells of the same wait each time, and never of a decided one."""
     told: list[Wait] = []
     runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay, notify=told.append)
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
+    wait = only_wait(runner.start("go", run_id="r"))
 
     runner.notify(wait.id)
     runner.notify(wait.id)

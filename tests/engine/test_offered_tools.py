@@ -28,6 +28,7 @@ from continuations.tools import OfferInfo, Tool
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import single_wait
+from tests.outcomes import expect
 
 
 def _is_admin(context: Any) -> bool:
@@ -80,9 +81,8 @@ def test_call_of_a_tool_that_is_not_enabled_runs_nothing() -> None:
         look, _make_erase(is_enabled=False), replies=[ToolCall("erase")]
     )
 
-    outcome = run(agent, "go")
+    outcome = expect(run(agent, "go"), Finished)
 
-    assert isinstance(outcome, Finished)
     expected = "there is no tool 'erase'. The tools are: look."
     assert [f"ERROR: the call was not executed: {expected}"] == root_tool_results(
         outcome

@@ -38,6 +38,7 @@ from continuations_storage.faults import Crash, Fault, FaultyStore, Operation, c
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import root_tool_results
+from tests.outcomes import expect, only_wait
 
 Stop = Callable[[str, ToolContext], Any]
 
@@ -111,9 +112,7 @@ class Jobs:
 
     def start(self) -> Suspended:
         """Start the run `r1`, which waits for its job."""
-        outcome = self.runner().start("go", run_id="r1")
-        assert isinstance(outcome, Suspended)
-        return outcome
+        return expect(self.runner().start("go", run_id="r1"), Suspended)
 
 
 def _calls(agent: str) -> ScriptedModel:
@@ -246,9 +245,8 @@ def test_deadline_of_a_job_tells_the_other_system() -> None:
     [wait] = jobs.start().waits
     jobs.clock.seconds += 61
 
-    ended = jobs.runner().resume("r1")
+    assert isinstance(jobs.runner().resume("r1"), Finished)
 
-    assert isinstance(ended, Finished)
     assert [("a", wait.id)] == jobs.told
 
 
@@ -261,9 +259,8 @@ def test_crash_at_a_deadline_tells_at_least_once() -> None:
             jobs.runner(dying).resume("r1")
         jobs.clock.seconds += 60
 
-        ended = jobs.runner().resume("r1")
+        assert isinstance(jobs.runner().resume("r1"), Finished)
 
-        assert isinstance(ended, Finished)
         assert {("a", wait.id)} == set(jobs.told)
 
 
@@ -298,14 +295,12 @@ def test_run_that_fails_tells_its_jobs() -> None:
         [[ToolCall("scan", {"document": "a"}), ToolCall("pay", {"cents": 5})], "end"]
     )
     agent = Agent("boss", tools=[jobs.scan(), pay], model=model)
-    outcome = jobs.runner(agents=agent).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(jobs.runner(agents=agent).start("go", run_id="r1"), Suspended)
     waits = {wait.tool: wait for wait in outcome.waits}
     jobs.runner(agents=[]).decide(waits["pay"].id, Deny())
 
-    ended = jobs.runner(agents=agent).resume("r1")
+    assert isinstance(jobs.runner(agents=agent).resume("r1"), Failed)
 
-    assert isinstance(ended, Failed)
     assert [("a", waits["scan"].id)] == jobs.told
 
 
@@ -400,8 +395,7 @@ def test_on_cancel_is_checked_when_it_is_declared() -> None:
 def test_storeless_deadline_tells_the_other_system() -> None:
     jobs = Jobs(wait=lambda: external("scan", str, within=60))
     boss = jobs.boss()
-    first = run(boss, "go", clock=jobs.clock)
-    assert isinstance(first, Suspended)
+    first = expect(run(boss, "go", clock=jobs.clock), Suspended)
     jobs.clock.seconds += 61
 
     ended = resume(first.continuation.to_bytes(), boss, clock=jobs.clock)
@@ -430,9 +424,7 @@ def test_job_whose_early_answer_is_rejected_is_told_of_a_cancellation() -> None:
         jobs.runner(dying, agents=agent).start("go", run_id="r1")
     jobs.runner(agents=[]).decide(jobs.started[0], Answer("many"))
     jobs.clock.seconds += 60
-    outcome = jobs.runner(agents=agent).resume("r1")
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
+    wait = only_wait(jobs.runner(agents=agent).resume("r1"))
     assert "The tool rejected the answer: The answer is not valid:" in str(wait.note)
     assert wait.deadline is None
 
@@ -467,16 +459,13 @@ def test_verify_that_returns_the_wait_parks_the_call() -> None:
     store = MemoryStore()
     runner = Runner(Agent("boss", tools=[scan], model=model), store=store)
 
-    outcome = runner.start("go", run_id="r1")
+    wait = only_wait(runner.start("go", run_id="r1"))
 
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
     assert ("external", began[0]) == (wait.kind, wait.id)
     assert [wait.id] == [each.id for each in runner.waiting(kinds=["external"])]
     assert [] == list(runner.waiting())
     runner.decide(wait.id, Answer("7 pages"))
-    ended = runner.resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(runner.resume("r1"), Finished)
     assert ["7 pages"] == root_tool_results(ended)
     assert 1 == len(began)
 
@@ -494,13 +483,11 @@ def test_verify_of_an_on_answer_function_opens_no_wait() -> None:
 
     model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
     runner = Runner(Agent("boss", tools=[scan], model=model), store=MemoryStore())
-    outcome = runner.start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r1"), Suspended)
     runner.decide(outcome.waits[0].id, Answer("7"))
 
-    outcome = runner.resume("r1")
+    outcome = expect(runner.resume("r1"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert ["unknown"] == [wait.kind for wait in outcome.waits]
 
 
@@ -516,8 +503,7 @@ def test_operator_who_cancels_a_call_tells_its_job() -> None:
     assert [wait.id] == [each.id for each in recorded.waits]
     assert [] == jobs.told
 
-    ended = jobs.runner().resume("r1")
-    assert isinstance(ended, Finished)
+    assert isinstance(jobs.runner().resume("r1"), Finished)
     assert [("a", wait.id)] == jobs.told
     assert [] == asyncio.run(jobs.store.keys("markers/"))
     assert [] == asyncio.run(jobs.store.keys("waits/"))
@@ -586,9 +572,8 @@ def test_call_below_a_cancelled_one_with_a_job_never_begins_in_a_busy_worker() -
 
     agent, effects = _busy_below_hr(jobs, cancel)
 
-    ended = jobs.runner(agents=agent).start("go", run_id="r1")
+    assert isinstance(jobs.runner(agents=agent).start("go", run_id="r1"), Finished)
 
-    assert isinstance(ended, Finished)
     assert ["turn 1", "work 1", "turn 2"] == effects
     assert 1 == len(jobs.told)
     assert [] == asyncio.run(jobs.store.keys("markers/"))
@@ -606,9 +591,8 @@ def test_pause_after_a_cancelled_job_pauses_a_busy_worker() -> None:
 
     agent, effects = _busy_below_hr(jobs, cancel_and_pause)
 
-    held = jobs.runner(agents=agent).start("go", run_id="r1")
+    held = expect(jobs.runner(agents=agent).start("go", run_id="r1"), Suspended)
 
-    assert isinstance(held, Suspended)
     assert (("audit",), False) == (held.reasons, held.paused)
     assert ["turn 1", "work 1", "turn 2"] == effects
     assert 1 == len(jobs.told)
@@ -668,9 +652,8 @@ def test_worker_that_is_busy_tells_a_cancelled_job_after_the_calls_in_progress()
         "boss", tools=[jobs.scan(), worker], model=ScriptedModel([both, "end"])
     )
 
-    ended = jobs.runner(agents=agent).start("go", run_id="r1")
+    assert isinstance(jobs.runner(agents=agent).start("go", run_id="r1"), Finished)
 
-    assert isinstance(ended, Finished)
     assert ["work 0 0", "work 1 0", "work 2 1", "work 3 1"] == order
     assert 1 == len(jobs.told)
     assert [] == asyncio.run(jobs.store.keys("markers/"))

@@ -35,6 +35,7 @@ from continuations_storage import MemoryStore, Store
 from tests import scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, make_runner, root_tool_results
+from tests.outcomes import expect, only_wait
 from tests.scripts import NextLine, Script, call
 
 
@@ -81,16 +82,13 @@ class Payments:
 def test_paused_run_begins_nothing_until_it_is_unpaused() -> None:
     """A decision is recorded while the run is paused, and counts after `unpause`."""
     app = Payments()
-    outcome = app.runner().start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
+    wait = only_wait(app.runner().start("go", run_id="r1"))
 
     paused = operator(app.store).pause("r1", reason="audit", by="kim")
     assert "suspended" == paused.status
     app.runner().decide(wait.id, Approve(by="lee"))
-    resumed = app.runner().resume("r1")
+    resumed = expect(app.runner().resume("r1"), Suspended)
 
-    assert isinstance(resumed, Suspended)
     assert ("audit",) == resumed.reasons
     assert not resumed.paused
     [held] = resumed.waits
@@ -133,8 +131,7 @@ def test_pause_of_a_waiting_run_leaves_no_marker_and_keeps_its_deadline() -> Non
     assert [] == keys(app.store, "markers/")
 
     Runner([], store=app.store, clock=clock).unpause("r1")
-    ended = runner().resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(runner().resume("r1"), Finished)
     assert root_tool_results(ended)[0].startswith("EXPIRED")
 
 
@@ -180,9 +177,8 @@ def test_pause_at_the_last_turn_keeps_the_reply_for_the_end() -> None:
     assert ("pause",) == outcome.reasons
 
     operator(store).unpause("r1")
-    ended = make_runner(script, store=store).resume("r1")
+    ended = expect(make_runner(script, store=store).resume("r1"), Finished)
 
-    assert isinstance(ended, Finished)
     assert "end" == ended.output
     assert [1] == turns
 
@@ -258,14 +254,12 @@ def test_message_to_a_paused_run_is_read_after_it() -> None:
     """The inbox is read, and no model is asked."""
     app = Payments()
     app.script = {"go": [[call("pay", what="x")], "end"]}
-    outcome = app.runner().start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(app.runner().start("go", run_id="r1"), Suspended)
     operator(app.store).pause("r1")
     app.runner().decide(outcome.waits[0].id, Deny())
     operator(app.store).send("r1", "And then?")
 
-    held = app.runner().resume("r1")
-    assert isinstance(held, Suspended)
+    held = expect(app.runner().resume("r1"), Suspended)
     assert "And then?" == held.continuation.root.messages[-1]["content"]
 
     operator(app.store).unpause("r1")
@@ -335,8 +329,7 @@ def test_cancelled_thread_that_rested_keeps_no_marker() -> None:
 def test_cancelled_call_ends_with_everything_below_and_the_run_goes_on() -> None:
     """The approval below is closed, and a late decider learns why."""
     tree = Tree()
-    outcome = tree.runner(NESTED).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(tree.runner(NESTED).start("go", run_id="r1"), Suspended)
     below, beside = sorted(outcome.waits, key=lambda wait: -len(wait.path))
 
     state = tree.clerk.cancel("r1", call="boss/hr", reason="Too risky.")
@@ -348,8 +341,7 @@ def test_cancelled_call_ends_with_everything_below_and_the_run_goes_on() -> None
     lines = {line.wait: line.reason for line in tree.clerk.audit("r1")}
     assert "Too risky." == lines[below.id]
     tree.clerk.decide(beside.id, Approve())
-    ended = tree.runner(NESTED).resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(tree.runner(NESTED).resume("r1"), Finished)
     assert ["pay b"] == tree.done
     cancelled, paid = root_tool_results(ended)
     assert cancelled.startswith("CANCELLED while it ran")
@@ -362,17 +354,14 @@ def test_cancelled_waiting_call_of_the_root_never_runs() -> None:
     """An approval that was recorded before does not run it either."""
     tree = Tree()
     script: Script = {"go": [[call("pay", what="b")], "end"]}
-    outcome = tree.runner(script).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
+    wait = only_wait(tree.runner(script).start("go", run_id="r1"))
     tree.clerk.decide(wait.id, Approve())
 
     tree.clerk.cancel("r1", call=wait.call_id)
 
     with pytest.raises(AlreadyDecided):
         tree.clerk.decide(wait.id, Deny())
-    ended = tree.runner(script).resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(tree.runner(script).resume("r1"), Finished)
     assert [] == tree.done
     assert ["CANCELLED: it was not executed. An operator cancelled it."] == (
         root_tool_results(ended)
@@ -387,9 +376,8 @@ def test_running_call_below_a_cancelled_one_returns_and_is_reported() -> None:
         "H": [[call("act", what="stop"), call("pay", what="h")], "hr done"],
     }
 
-    ended = tree.runner(script).start("go", run_id="r1")
+    ended = expect(tree.runner(script).start("go", run_id="r1"), Finished)
 
-    assert isinstance(ended, Finished)
     assert ["act stop"] == tree.done
     [result] = root_tool_results(ended)
     assert result.startswith("CANCELLED while it ran")
@@ -423,9 +411,8 @@ def test_cancelled_agent_without_open_calls_is_not_asked_again() -> None:
         elsewhere(AsyncRunner([], store=tree.store).cancel("r1", call="boss/hr"))
         return [call("pay", what="h")]
 
-    ended = tree.runner(script).start("go", run_id="r1")
+    ended = expect(tree.runner(script).start("go", run_id="r1"), Suspended)
 
-    assert isinstance(ended, Suspended)
     assert ["boss", "pay"] == list(ended.waits[0].path)
     assert ["hr"] == turns
 
@@ -433,8 +420,7 @@ def test_cancelled_agent_without_open_calls_is_not_asked_again() -> None:
 def test_paused_run_keeps_a_cancelled_call_cancelled() -> None:
     """Both requests count, in their order."""
     tree = Tree()
-    outcome = tree.runner(NESTED).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    assert isinstance(tree.runner(NESTED).start("go", run_id="r1"), Suspended)
     tree.clerk.pause("r1")
     state: Continuation = tree.clerk.cancel("r1", call=["boss", "hr"])
     assert {"operator", "approval"} == {wait.kind for wait in state.waits}
@@ -442,6 +428,5 @@ def test_paused_run_keeps_a_cancelled_call_cancelled() -> None:
     tree.clerk.unpause("r1")
     [wait] = tree.clerk.waiting()
     tree.clerk.decide(wait.id, Approve())
-    ended = tree.runner(NESTED).resume("r1")
-    assert isinstance(ended, Finished)
+    assert isinstance(tree.runner(NESTED).resume("r1"), Finished)
     assert ["pay b"] == tree.done

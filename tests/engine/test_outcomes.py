@@ -30,6 +30,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
 from tests.clocks import ManualClock
 from tests.hostile.editable_store import EditableStore
+from tests.outcomes import expect
 
 
 @tool(approval=True)
@@ -171,8 +172,7 @@ def test_advice_without_a_store_about_a_time_or_a_condition() -> None:
     outcome = resume(answered.continuation, held, answers={wait.id: Answer("this one")})
     advice = advice_of(outcome)
     assert "resume(outcome.continuation, agent, unpause=True)." in advice
-    after = do(advice, outcome=outcome, agent=held, resume=resume)
-    assert isinstance(after, Finished)
+    assert isinstance(do(advice, outcome=outcome, agent=held, resume=resume), Finished)
 
 
 def test_each_class_of_outcomes_has_a_repr_of_one_line_without_arguments() -> None:
@@ -188,8 +188,7 @@ def test_each_class_of_outcomes_has_a_repr_of_one_line_without_arguments() -> No
     agent = Agent("clerk", tools=[pay], model=ScriptedModel(script))
     runner = Runner(agent, store="memory:")
     thread = runner.thread("clerk", key="k")
-    suspended = thread.send("go")
-    assert isinstance(suspended, Suspended)
+    suspended = expect(thread.send("go"), Suspended)
     shown(suspended, "<Suspended t-clerk-")
     queued = thread.send("more")
     shown(queued, "<Queued t-clerk-")

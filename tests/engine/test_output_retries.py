@@ -29,6 +29,7 @@ from tests.clocks import ManualClock
 from tests.engine.agent_builders import root_tool_results, should_pause_after
 from tests.model_server import ModelServer
 from tests.models.model_calls import chat_model
+from tests.outcomes import expect
 
 
 class Receipt(BaseModel):
@@ -65,9 +66,8 @@ def _user_texts(model: ScriptedModel) -> list[str]:
 def test_model_reads_why_its_reply_is_no_output() -> None:
     agent, model = _agent('{"cents": "five"}', GOOD)
 
-    outcome = run(agent, "go")
+    outcome = expect(run(agent, "go"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert Receipt(cents=5) == outcome.output
     task, question = _user_texts(model)
     assert "go" == task
@@ -81,9 +81,8 @@ def test_failure_after_the_last_retry_keeps_the_text(
 ) -> None:
     agent, model = _agent(*["five"] * 5, output_retries=retries)
 
-    outcome = run(agent, "go")
+    outcome = expect(run(agent, "go"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "output" == outcome.error.code
     assert requests == len(model.requests)
     last = outcome.continuation.root.messages[-1]
@@ -93,9 +92,8 @@ def test_failure_after_the_last_retry_keeps_the_text(
 def test_retry_counts_as_a_turn() -> None:
     agent, model = _agent("five", GOOD, max_turns=1)
 
-    outcome = run(agent, "go")
+    outcome = expect(run(agent, "go"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "output" == outcome.error.code
     assert 1 == len(model.requests)
 
@@ -112,9 +110,8 @@ def test_retries_are_counted_in_the_transcript() -> None:
     assert 3 == len(paused.continuation.root.messages)
 
     second, model = _agent("six", GOOD)
-    outcome = Runner(second, store=store).resume("r1")
+    outcome = expect(Runner(second, store=store).resume("r1"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "output" == outcome.error.code
     assert 1 == len(model.requests)
 
@@ -124,9 +121,8 @@ def test_failed_sub_agent_is_an_error_for_its_parent() -> None:
     child, _ = _agent("five", "six")
     parent = ScriptedModel([ToolCall("clerk", {"input": "Book it."}), "It failed."])
 
-    outcome = run(Agent("boss", tools=[child], model=parent), "go")
+    outcome = expect(run(Agent("boss", tools=[child], model=parent), "go"), Finished)
 
-    assert isinstance(outcome, Finished)
     [told] = root_tool_results(outcome)
     assert told.startswith(
         "ERROR: the agent clerk failed: The output is not valid JSON"
@@ -145,9 +141,8 @@ def test_cut_reply_ends_the_frame_without_another_request(
     reply = _reply({"content": content, "refusal": None}, finish)
     agent, model = _agent(reply, GOOD)
 
-    outcome = run(agent, "go")
+    outcome = expect(run(agent, "go"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert finish == outcome.error.code
     assert 1 == len(model.requests)
 
@@ -160,9 +155,8 @@ def test_empty_reply_is_asked_for_again(output_type: Any, content: Any) -> None:
         _reply({"content": content}, "stop"), GOOD, output_type=output_type
     )
 
-    outcome = run(agent, "go")
+    assert isinstance(run(agent, "go"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["user", "user"] == [each.role for each in model.requests[-1].messages]
     assert "empty" in _user_texts(model)[-1]
 
@@ -172,9 +166,8 @@ def test_second_empty_reply_fails_the_run(content: str | None) -> None:
     empty = _reply({"content": content}, "stop")
     agent, model = _agent(empty, empty, GOOD, output_type=None)
 
-    outcome = run(agent, "go")
+    outcome = expect(run(agent, "go"), Failed)
 
-    assert isinstance(outcome, Failed)
     assert "empty" == outcome.error.code
     assert 2 == len(model.requests)
 
@@ -216,9 +209,8 @@ def test_call_that_was_cut_off_before_its_arguments_does_not_run() -> None:
     cut = _reply({"content": None, "tool_calls": calls}, "length")
     agent, model = _agent(cut, "Done.", output_type=None, tools=[erase])
 
-    outcome = run(agent, "go")
+    outcome = expect(run(agent, "go"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["/home/a"] == ran
     results = root_tool_results(outcome)
     assert ["erased", "ERROR:", "ERROR:"] == [text.split()[0] for text in results]
@@ -232,9 +224,8 @@ def test_model_error_in_a_retry_can_be_resumed() -> None:
     with pytest.raises(ModelError):
         runner.start("go", run_id="r1")
 
-    outcome = runner.resume("r1")
+    outcome = expect(runner.resume("r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert Receipt(cents=5) == outcome.output
 
 

@@ -26,6 +26,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.outcomes import expect
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ACTS = ("rewind", "fork", "adopt")
@@ -67,8 +68,7 @@ class Office:
             model=ScriptedModel([ToolCall(a_tool.name, {}), ToolCall("choose", {})]),
         )
         self.runner = self._new_runner()
-        outcome = self.runner.start("go", run_id="r")
-        assert isinstance(outcome, Suspended)
+        outcome = expect(self.runner.start("go", run_id="r"), Suspended)
         [self.wait] = outcome.waits
         self.version = outcome.continuation.version
         self.bytes = outcome.continuation
@@ -89,8 +89,7 @@ class Office:
     def go_on(self, wait: Wait, decision: Approve | Answer) -> None:
         """Decide a wait of the tool, and let the run go on to the next wait."""
         self.runner.decide(wait.id, decision)
-        outcome = self.runner.resume(wait.run_id)
-        assert isinstance(outcome, Suspended)
+        outcome = expect(self.runner.resume(wait.run_id), Suspended)
         assert ["choose"] == [each.tool for each in outcome.waits]
 
     def copy(self, act: Act) -> Wait:

@@ -31,6 +31,7 @@ from tests.engine.payment_agent import (
     single_wait,
     start_and_get_wait,
 )
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -66,9 +67,8 @@ def test_policy_that_returns_false_runs_the_call() -> None:
     """The call runs without an approval."""
     script: Script = {"go": [[call("pay", cents=2)], "end"]}
 
-    outcome = make_payment_runner(over_three, script).start("go")
+    assert isinstance(make_payment_runner(over_three, script).start("go"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["pay 2 kim"] == effect_log.names()
 
 
@@ -155,9 +155,8 @@ def returning_policy(value: object) -> Any:
 )
 def test_a_policy_that_says_neither_yes_nor_no_never_runs_the_call(policy: Any) -> None:
     """Policies fail closed: the model gets an error, and the agent continues."""
-    outcome = make_payment_runner(policy).start("go")
+    outcome = expect(make_payment_runner(policy).start("go"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert "not executed" in root_tool_results(outcome)[0]
     assert [] == effect_log.effects()
 
@@ -227,9 +226,8 @@ def test_an_agent_as_a_tool_can_need_approval_and_pause_again_inside(
     inner = single_wait(runner.resume("r1"))
     assert ("boss", "child", "pay") == inner.path
     runner.decide(inner.id, Approve())
-    outcome = runner.resume("r1")
+    outcome = expect(runner.resume("r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["pay 1 kim"] == environment.effect_names()
     assert root_tool_results(outcome)[0].endswith("A done")
 
@@ -249,8 +247,7 @@ def test_by_and_reason_must_be_texts() -> None:
 def test_arguments_are_validated_before_an_approval() -> None:
     """No person is asked about a call that could not run."""
     script: Any = {"go": [[call("pay", cents="x"), call("pay")], "end"]}
-    outcome = make_payment_runner(script=script).start("go")
+    outcome = expect(make_payment_runner(script=script).start("go"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert all(text.startswith("ERROR") for text in root_tool_results(outcome))
     assert [] == effect_log.effects()

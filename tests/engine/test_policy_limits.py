@@ -26,6 +26,7 @@ from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait
 from tests.engine.test_grants import make_runner
+from tests.outcomes import expect
 from tests.scripts import call, scripted_model
 
 SCRIPT: Any = {"go": [[call("pay", to="Jane", cents=5)], "end"]}
@@ -231,9 +232,8 @@ def test_the_check_of_a_sub_agent_is_made_before_it_starts() -> None:
 
     again = single_wait(runner.resume("r"))
     runner.decide(again.id, Approve())
-    last = runner.resume("r")
+    last = expect(runner.resume("r"), Finished)
 
-    assert isinstance(last, Finished)
     assert ["hired"] == root_tool_results(last)
     assert [] == allowed
 

@@ -33,6 +33,7 @@ from continuations_storage.faults import FaultyStore, ForwardingStore, on, refus
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.outcomes import expect, only_wait
 from tests.scripts import call, scripted_model
 
 DAY = 24 * 3600.0
@@ -102,8 +103,7 @@ def test_an_event_ends_all_waits_that_match_it(shop: Shop) -> None:
 
     assert ("a", "b") == published.run_ids
     for run_id in ("a", "b"):
-        end = runner.resume(run_id)
-        assert isinstance(end, Finished)
+        end = expect(runner.resume(run_id), Finished)
         assert ['{"cents":5}'] == results(end)
     assert isinstance(other.resume("c"), Suspended)
 
@@ -128,8 +128,7 @@ def test_each_wait_takes_the_oldest_event_that_its_run_has_not_taken(
         shop.clock.seconds += 1
     assert isinstance(runner.start("go", run_id="r"), Suspended)
     runner.publish("price", 3, key="tea")
-    suspended = runner.resume("r")
-    assert isinstance(suspended, Suspended)
+    suspended = expect(runner.resume("r"), Suspended)
     runner.decide(suspended.waits[0].id, Answer("no more"))
     assert ["1", "2", "3", "no more"] == results(runner.resume("r"))
 
@@ -193,13 +192,10 @@ def test_data_of_a_wrong_type_opens_the_wait_again(shop: Shop) -> None:
     """The event is used up; the wait keeps its deadline and takes the next event."""
     price = make_price(int, within=timedelta(days=9))
     runner = shop.runner(ONE, price)
-    first = runner.start("go", run_id="r")
-    assert isinstance(first, Suspended)
+    first = expect(runner.start("go", run_id="r"), Suspended)
     published = runner.publish("price", "dear", key="tea")
     shop.clock.seconds += 3 * DAY
-    again = runner.resume("r")
-    assert isinstance(again, Suspended)
-    [wait] = again.waits
+    wait = only_wait(runner.resume("r"))
     assert f"Event {published.id} does not fit" in (wait.note or "")
     assert first.waits[0].deadline == wait.deadline
     runner.publish("price", 4, key="tea")

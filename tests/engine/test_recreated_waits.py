@@ -73,8 +73,7 @@ def test_wait_decided_while_it_is_recreated_is_not_listed() -> None:
 
     # Then the wait is not listed, and the decision is used
     assert [] == list(runner.waiting())
-    ended = Runner(make_boss("B end"), store=store).resume("r")
-    assert isinstance(ended, Finished)
+    assert isinstance(Runner(make_boss("B end"), store=store).resume("r"), Finished)
     assert ["pay "] == effect_log.names()
 
 

@@ -10,6 +10,7 @@ from continuations import Agent, Finished, Runner, resume, run
 from continuations.errors import ModelError
 from continuations_storage import MemoryStore
 from tests import scripts
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -65,8 +66,7 @@ def test_error_is_in_the_continuation_of_a_run_without_a_store() -> None:
     continuation = caught.value.continuation
     assert "no such model." == continuation.root.model_error
     works = Agent("boss", model=scripts.scripted_model({"go": ["end"]}))
-    ended = resume(continuation.to_bytes(), works)
-    assert isinstance(ended, Finished)
+    ended = expect(resume(continuation.to_bytes(), works), Finished)
     assert ended.continuation.root.model_error is None
 
 

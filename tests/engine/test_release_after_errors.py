@@ -136,8 +136,7 @@ def test_cancelled_start_publishes_its_waits() -> None:
 
     # And nothing is left after its end
     shared.machine(agents=[]).decide(listed.id, Approve())
-    outcome = asyncio.run(runner(replies).resume("r"))
-    assert isinstance(outcome, Finished)
+    assert isinstance(asyncio.run(runner(replies).resume("r")), Finished)
     assert [] == shared.keys("markers/", "waits/")
     assert ["pay "] == effect_log.names()
 

@@ -24,6 +24,7 @@ from continuations_storage import MemoryStore
 from tests import scripts
 from tests.engine.renamed_agents import RENAMED
 from tests.engine.test_agents_check_calls import Judge, checker
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import call
 
@@ -141,8 +142,7 @@ def test_grant_counts_for_the_renamed_tool_if_its_contract_is_the_same() -> None
     turns = [[call("pay", cents=1)], [call("transfer", cents=2)], "end"]
     old = Runner(Agent("boss", tools=[pay], model=model(*turns)), store=store)
     for run_id in ("same", "other"):
-        outcome = old.start("go", run_id=run_id)
-        assert isinstance(outcome, Suspended)
+        outcome = expect(old.start("go", run_id=run_id), Suspended)
         old.decide(outcome.waits[0].id, Approve(by="kim", remember=Grant("pay")))
 
     def resumed(run_id: str, tool_: Any) -> Any:
@@ -172,9 +172,8 @@ def test_thread_of_a_renamed_agent_goes_on_under_the_old_name() -> None:
 
     new = Runner(Agent("chief", model=replies), store=store, renamed={"boss": "chief"})
     thread = new.thread("boss", key="k")
-    reply = thread.send("again")
+    reply = expect(thread.send("again"), Replied)
 
-    assert isinstance(reply, Replied)
     assert ("two", 4) == (reply.output, len(thread.messages()))
 
 
@@ -218,8 +217,7 @@ def test_name_of_a_tool_that_still_exists_means_that_tool() -> None:
         ]
         return Agent("boss", tools=sub_agents, model=replies)
 
-    outcome = Runner(boss(pay), store=store).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(Runner(boss(pay), store=store).start("go", run_id="r1"), Suspended)
     new = Runner(boss(transfer), store=store, renamed={"pay": "transfer"})
     for wait in outcome.waits:
         new.decide(wait.id, Approve(by="kim"))
@@ -271,9 +269,8 @@ def test_stored_manifest_has_the_old_names_for_frames_that_have_them() -> None:
     )
     names = {"boss": "chief", "clerk": "bookkeeper"}
     new = Runner(boss("chief", "bookkeeper", shown), store=store, renamed=names)
-    outcome = new.resume("r1")
+    outcome = expect(new.resume("r1"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert [("clerk", True)] == [
         (each.source, each.by_agent) for each in outcome.waits[0].evidence
     ]

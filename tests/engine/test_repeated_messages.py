@@ -19,6 +19,7 @@ from continuations.serve.aws_lambda import handler
 from continuations.serve.http.api import HttpApi, Request
 from tests.clocks import ManualClock
 from tests.engine.test_thread_cost import CountingStore
+from tests.outcomes import expect
 from tests.serve.aws.test_handler_options import Context
 from tests.serve.http.api_fixture import verify_bearer
 
@@ -68,8 +69,7 @@ def _thread(*, uneven: bool) -> tuple[CountingStore, Runner]:
 def _version_of_reply(number: int, *, uneven: bool) -> int:
     ticket = _thread(uneven=uneven)[1].thread(key="k").ticket(number)
     assert ticket is not None
-    reply = ticket.reply()
-    assert isinstance(reply, Replied)
+    reply = expect(ticket.reply(), Replied)
     return reply.continuation.version
 
 

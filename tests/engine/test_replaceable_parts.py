@@ -22,6 +22,7 @@ from continuations.models.interface import ModelReply, ModelRequest, PendingRepl
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.versions import decode_header
 from continuations_storage import MemoryStore
+from tests.outcomes import expect
 
 
 class RecordingStore:
@@ -97,8 +98,7 @@ def test_store_retry_and_policy_are_replaced_alone() -> None:
     runner = Runner(make_payment_agent(model, policy), store=store)
 
     # When a run waits, is approved and resumed
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
     assert "more than a cent" == outcome.waits[0].policy
     runner.decide(outcome.waits[0].id, Approve())
     end = runner.resume("r")

@@ -54,9 +54,8 @@ def test_approval_cycle_has_the_documented_request_counts() -> None:
     assert isinstance(outcome, Suspended)
     clerk = Runner([], store=deciding, clock=clock)
     clerk.decide(outcome.waits[0].id, Approve(by="kim"))
-    ended = make_payment_runner(resuming, clock, paid).resume("r1")
+    assert isinstance(make_payment_runner(resuming, clock, paid).resume("r1"), Finished)
 
-    assert isinstance(ended, Finished)
     # A marker, version 1, the key of a live run, the suspended version, its wait; a
     # listing after the claim and one after the suspension.
     assert {"create": 5, "read": 0, "keys": 2} == request_counts(starting)

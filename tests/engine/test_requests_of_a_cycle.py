@@ -30,6 +30,7 @@ from continuations_storage.errors import Inconclusive, OutOfTime, Unavailable
 from tests.clocks import ManualClock, ShiftedClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import make_boss
+from tests.outcomes import expect
 from tests.scripts import Script, call
 from tests.stores import StoreThatReadsAhead
 
@@ -76,8 +77,7 @@ class Shop:
 
     def suspended(self, task: str = "pay", run: str = "r") -> Suspended:
         """Start a run that waits."""
-        outcome = self.machine().start(task, run_id=run)
-        assert isinstance(outcome, Suspended)
+        outcome = expect(self.machine().start(task, run_id=run), Suspended)
         self.store.requests.clear()
         return outcome
 
@@ -127,8 +127,7 @@ def test_cycle_makes_nine_requests_one_after_another(shop: Shop) -> None:
     runner.start("pay", run_id="first")  # with the probe
     shop.verbs()
 
-    outcome = runner.start("pay", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("pay", run_id="r"), Suspended)
     assert ["commit", "commit"] == shop.verbs()
     runner.decide(outcome.waits[0].id, Approve(by="kim"))
     assert ["read", "commit"] == shop.verbs()
@@ -199,9 +198,8 @@ def test_slow_request_of_a_start_falls_back_to_a_guard_of_its_own(shop: Shop) ->
         return await original(changes)
 
     shop.replace(commit=commit)
-    outcome = shop.machine().start("pay", run_id="r")
+    assert isinstance(shop.machine().start("pay", run_id="r"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     verbs = [verb for verb in shop.verbs() if verb in {"create", "commit"}]
     assert ["commit", "create", "commit"] == verbs[:3]
     assert [] == shop.keys("markers/")

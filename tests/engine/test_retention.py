@@ -262,8 +262,7 @@ def test_run_that_a_repair_brings_back_is_not_erased(
 ) -> None:
     """Between the look at its end and its erasure, it waits again."""
     runner = make_runner(store, clock)
-    outcome = runner.start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    assert isinstance(runner.start("go", run_id="r1"), Suspended)
     runner.cancel("r1")
     clock.seconds += 8 * DAY
     newest = runner.look("r1").version

@@ -28,6 +28,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.past_agents import RUN_ID, SCRIPT, only_wait, three_deep, version_with
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.sampling import RUNS_ALL_CASES
 from tests.scripts import call
@@ -87,8 +88,7 @@ def test_what_was_approved_or_started_since_is_asked_about() -> None:
     assert isinstance(runner.resume(RUN_ID), Suspended)
     assert DONE == sorted(effect_log.names())
     runner.decide(wait.id, Deny(by="lee"))
-    outcome = runner.resume(RUN_ID)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.resume(RUN_ID), Suspended)
     assert ["mail"] == [each.tool for each in outcome.waits]
     assert DONE == sorted(effect_log.names())
     # Ids and usage never went back
@@ -144,8 +144,7 @@ def test_started_call_is_unknown_and_keeps_its_key() -> None:
     wait = only_wait(runner)
     assert ("unknown", "mail") == (wait.kind, wait.tool)
     runner.decide(wait.id, Approve(by="kim"))
-    outcome = runner.resume(RUN_ID)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.resume(RUN_ID), Suspended)
     keys = [each["key"] for each in effect_log.effects() if each["tool"] == "mail"]
     assert 2 == len(keys)
     assert 1 == len(set(keys))
@@ -157,8 +156,7 @@ def test_messages_since_are_returned_and_not_read_again() -> None:
     model = ScriptedModel(lambda request: f"reply {len(request.messages)}")
     runner = Runner(Agent("support", model=model), store=MemoryStore())
     thread = runner.thread("support", key="k")
-    first = thread.send("one")
-    assert isinstance(first, Replied)
+    first = expect(thread.send("one"), Replied)
     version = runner.look(first.run_id).version
     thread.send("two", by="ann")
 
@@ -167,8 +165,7 @@ def test_messages_since_are_returned_and_not_read_again() -> None:
     (message,) = rewound.messages
     assert (2, "two", "ann") == (message.number, message.text, message.by)
     assert "resting" == runner.look(first.run_id).status
-    reply = thread.send("three")
-    assert isinstance(reply, Replied)
+    reply = expect(thread.send("three"), Replied)
     texts = [m["content"] for m in reply.continuation.root.messages]
     assert ["one", "three"] == [t for t in texts if not t.startswith("reply")]
 
@@ -184,8 +181,7 @@ def test_message_that_is_cut_off_has_a_failed_reply() -> None:
 
     runner.rewind(first.run_id, version)
 
-    reply = thread.send("pay", id="m-2")
-    assert isinstance(reply, Failed)
+    reply = expect(thread.send("pay", id="m-2"), Failed)
     assert "stopped" == reply.error.code
     assert "resting" == runner.look(first.run_id).status
 
@@ -211,15 +207,13 @@ def test_pause_stays_and_an_ended_pause_does_not_come_back() -> None:
 
     runner.rewind(RUN_ID, version)
 
-    outcome = runner.resume(RUN_ID)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.resume(RUN_ID), Suspended)
     assert ("audit",) == outcome.reasons
     paused = runner.look(RUN_ID).version
     runner.unpause(RUN_ID)
     runner.resume(RUN_ID)
     runner.rewind(RUN_ID, paused)
-    outcome = runner.resume(RUN_ID)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.resume(RUN_ID), Suspended)
     assert () == outcome.reasons
 
 
@@ -342,6 +336,5 @@ def test_async_runner_and_a_process_without_agents_rewind_too() -> None:
 
     assert version == rewound.rewound_to
     runner.decide(only_wait(runner).id, Deny())
-    outcome = runner.resume(RUN_ID)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.resume(RUN_ID), Suspended)
     assert ["mail"] == [wait.tool for wait in outcome.waits]

@@ -25,6 +25,7 @@ from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait
 from tests.engine.test_grants import make_runner, turns
+from tests.outcomes import expect
 
 
 def small_payments(cents: int) -> bool | Approve | Deny:
@@ -51,9 +52,8 @@ def test_a_rule_approves_and_denies_at_once() -> None:
     """No person is asked, and the audit names the rule."""
     runner = make_runner(turns(5, 500), make_pay(), clock=ManualClock())
 
-    last = runner.start("go", run_id="r")
+    last = expect(runner.start("go", run_id="r"), Finished)
 
-    assert isinstance(last, Finished)
     assert ["pay 5"] == effect_log.names()
     paid, denied = root_tool_results(last)
     assert "paid 5" == paid
@@ -83,9 +83,8 @@ def test_a_denial_by_a_rule_may_stop_the_run() -> None:
     pay = make_pay(on_denied="stop", name="limit")
     runner = make_runner(turns(500, 5), pay, clock=ManualClock())
 
-    last = runner.start("go", run_id="r")
+    last = expect(runner.start("go", run_id="r"), Failed)
 
-    assert isinstance(last, Failed)
     assert ("denied", "pay was denied by limit: too much") == (
         last.error.code,
         last.error.message,
@@ -126,9 +125,8 @@ def test_a_rule_returns_a_bool_or_a_plain_verdict(verdict: Any) -> None:
     pay = make_pay(when=lambda: verdict)
     runner = make_runner(turns(5), pay, clock=ManualClock())
 
-    last = runner.start("go", run_id="r")
+    last = expect(runner.start("go", run_id="r"), Finished)
 
-    assert isinstance(last, Finished)
     assert "policy" in root_tool_results(last)[0]
     assert [] == effect_log.names()
     assert [] == runner.audit("r")

@@ -27,6 +27,7 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.priced_agents import SCRIPT, RecordingModel, make_boss
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, run_python
 
 RESUME = """
@@ -139,8 +140,7 @@ def test_settings_are_stored_once_and_only_if_there_are_some() -> None:
 def test_settings_are_part_of_a_continuation() -> None:
     model = ScriptedModel(SCRIPT)
     boss = make_boss(model)
-    outcome = run(boss, "go", settings={"seed": 7})
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(boss, "go", settings={"seed": 7}), Suspended)
 
     data = outcome.continuation.to_bytes()
     ended = resume(data, boss, answers={outcome.waits[0].id: Approve()})

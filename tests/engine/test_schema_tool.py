@@ -24,6 +24,7 @@ from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait, start_and_get_wait
+from tests.outcomes import expect
 from tests.scripts import Script, call
 
 SCHEMA: dict[str, Any] = {
@@ -61,9 +62,8 @@ def test_approved_schema_tool_runs_with_the_defaults_that_the_wait_showed() -> N
     assert {"cents": 5, "send-to": "kim"} == wait.arguments
 
     runner.decide(wait.id, Approve())
-    outcome = runner.resume("r1")
+    outcome = expect(runner.resume("r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["pay 5 kim"] == effect_log.names()
     assert ['{"paid":5,"run":"r1"}'] == root_tool_results(outcome)
 
@@ -87,9 +87,8 @@ def test_edited_arguments_of_a_schema_tool_run() -> None:
             runner.decide(wait.id, Approve(arguments=wrong))
 
     runner.decide(wait.id, Approve(arguments={"cents": 3.0}))
-    outcome = runner.resume("r1")
+    outcome = expect(runner.resume("r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["pay 3 kim"] == effect_log.names()
     assert "changed its arguments" in root_tool_results(outcome)[0]
 

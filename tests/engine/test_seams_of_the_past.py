@@ -45,6 +45,7 @@ from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.outcomes import expect
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "fork-and-rewind.md"
 sent: list[str] = []
@@ -125,9 +126,8 @@ def test_renamed_tool_is_asked_about_after_a_rewind_and_in_a_fork(how: str) -> N
         new.rewind("r", 1)
     else:
         run_id = new.fork("r", 1, run_id="f")
-    outcome = new.resume(run_id)
+    outcome = expect(new.resume(run_id), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert [("approval", "post_mail")] == [(w.kind, w.tool) for w in outcome.waits]
     assert ["ann"] == sent
 
@@ -192,8 +192,7 @@ def test_unread_message_is_answered_after_a_rewind_into_rest() -> None:
     pays = ToolCall("pay", {"cents": 1})
     runner = runner_of("Hello.", pays, store=MemoryStore())
     thread = runner.thread(key="k")
-    rests = thread.send("hi", by="ann")
-    assert isinstance(rests, Replied)
+    rests = expect(thread.send("hi", by="ann"), Replied)
     cut_off = thread.post("pay", by="bob")
     unread = thread.post("are you there?", by="cem")
     runner.resume(rests.run_id)
@@ -201,11 +200,9 @@ def test_unread_message_is_answered_after_a_rewind_into_rest() -> None:
     runner.rewind(rests.run_id, rests.continuation.version)
     swept(runner)
 
-    now = unread.look()
-    assert isinstance(now, Suspended)
+    now = expect(unread.look(), Suspended)
     assert ["cem"] == [wait.requester for wait in now.waits]
-    failed = cut_off.look()
-    assert isinstance(failed, Failed)
+    failed = expect(cut_off.look(), Failed)
     assert "stopped" == failed.error.code
 
 
@@ -251,8 +248,7 @@ def test_bytes_that_are_older_than_their_run_in_this_store_are_not_adopted() -> 
     with pytest.raises(InvalidInput, match=r"in another state\. .* fork one"):
         runner.adopt(data, run_id="again")
 
-    forked = runner.resume(runner.fork("r", 1, run_id="f"))
-    assert isinstance(forked, Suspended)
+    forked = expect(runner.resume(runner.fork("r", 1, run_id="f")), Suspended)
     assert ["approval"] == [wait.kind for wait in forked.waits]
     assert ["ann"] == sent
     newest = runner.adopt(runner.look("r").to_bytes(), run_id="newest")
@@ -271,8 +267,7 @@ def test_bytes_from_before_a_rewind_to_their_version_are_not_adopted() -> None:
         runner.adopt(old.to_bytes(), run_id="old")
 
     runner.adopt(runner.look("r").to_bytes(), run_id="new")
-    outcome = runner.resume("new")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.resume("new"), Suspended)
     assert ["mail"] == [wait.tool for wait in outcome.waits]
     assert ["ann"] == sent
 
@@ -381,8 +376,7 @@ def test_bytes_that_went_on_without_the_store_are_not_adopted_beside_their_run()
 
     agent = Agent("clerk", tools=[mail, choose], model=ScriptedModel(reply))
     runner = Runner(agent, store=store)
-    started = runner.start("go", run_id="r")
-    assert isinstance(started, Suspended)
+    started = expect(runner.start("go", run_id="r"), Suspended)
     beside = started
     for wait in started.waits[:3]:
         data = beside.continuation.to_bytes()
@@ -401,8 +395,7 @@ def test_bytes_that_went_on_without_the_store_are_not_adopted_beside_their_run()
 
 def test_repeat_of_adopt_returns_its_run_after_the_source_went_on() -> None:
     runner = runner_of(ToolCall("pay", {"cents": 1}), "Paid.", store=MemoryStore())
-    started = runner.start("go", run_id="r", by="ann")
-    assert isinstance(started, Suspended)
+    started = expect(runner.start("go", run_id="r", by="ann"), Suspended)
     first = runner.adopt(started.continuation, run_id="c", by="bob")
     runner.decide(started.waits[0].id, Approve(by="kim"))
     runner.resume("r")
@@ -491,8 +484,7 @@ def test_an_open_wait_differs_only_in_the_fields_that_have_a_rule(act: Act) -> N
     model = ScriptedModel([ToolCall("settle", {"cents": 5}), ToolCall("choose", {})])
     agent = Agent("clerk", tools=[settle, choose], model=model)
     runner = Runner(agent, store=store, clock=clock)
-    first = runner.start("go", run_id="r", by="ann")
-    assert isinstance(first, Suspended)
+    first = expect(runner.start("go", run_id="r", by="ann"), Suspended)
     before = runner.wait(first.waits[0].id)
 
     # The call is made, and then the act goes back to the version before it.

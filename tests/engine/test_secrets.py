@@ -25,6 +25,7 @@ from continuations.models.openai_chat import OpenAIChat
 from tests import effect_log, scripts
 from tests.engine.agent_builders import root_tool_results
 from tests.model_server import ModelServer
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 from tests.stores import keys_and_bodies
@@ -134,8 +135,7 @@ def test_context_is_passed_to_every_resume_and_never_stored() -> None:
         "boss", tools=[return_context, pay], model=scripts.scripted_model(SCRIPT)
     )
 
-    outcome = run(agent, "go", context=SecretContext())
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "go", context=SecretContext()), Suspended)
     assert CONTEXT_SECRET.encode() not in outcome.continuation.to_bytes()
     data = outcome.continuation.to_bytes()
     denied = resume(

@@ -14,6 +14,7 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.attachment_agents import CHART, PHOTO, REPORT, three_deep
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -30,18 +31,15 @@ def test_messages_of_a_thread_may_have_attachments() -> None:
     """Each process sees those of all messages; equal ones are stored once."""
     store = MemoryStore()
     first = Runner(three_deep(SCRIPT), store=store).thread("boss", key="42")
-    reply = first.send(["go", PHOTO], id="m1")
-    assert isinstance(reply, Replied)
+    reply = expect(first.send(["go", PHOTO], id="m1"), Replied)
     assert "I saw the photo" == reply.output
 
     second = Runner(three_deep(SCRIPT), store=store).thread("boss", key="42")
-    reply = second.send(NEXT, id="m2")
-    assert isinstance(reply, Replied)
+    reply = expect(second.send(NEXT, id="m2"), Replied)
     assert "Now I saw the photo, the report, the photo" == reply.output
     assert 2 == len(file_keys(store))
 
-    again = first.send(["And this?", REPORT, PHOTO], id="m2")
-    assert isinstance(again, Replied)
+    again = expect(first.send(["And this?", REPORT, PHOTO], id="m2"), Replied)
     assert reply.output == again.output
     with pytest.raises(InvalidInput):
         first.send(["And this?", CHART], id="m2")
@@ -84,10 +82,8 @@ def test_a_message_to_a_run_may_have_attachments() -> None:
     script: Script = {"go": [[call("publish", what="x")], "I saw SEEN"]}
     store = MemoryStore()
     runner = Runner(three_deep(script), store=store)
-    paused = runner.start("go", run_id="r1")
-    assert isinstance(paused, Suspended)
+    paused = expect(runner.start("go", run_id="r1"), Suspended)
     assert 1 == Runner([], store=store).send("r1", NEXT)
     runner.decide(paused.waits[0].id, Approve())
-    end = runner.resume("r1")
-    assert isinstance(end, Finished)
+    end = expect(runner.resume("r1"), Finished)
     assert "I saw the report, the photo" == end.output

@@ -13,6 +13,7 @@ from continuations_storage import Store
 from continuations_storage.faults import FaultyStore, on, refused
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
+from tests.outcomes import expect
 from tests.scripts import Line, Script, call
 from tests.stores import StoreWithListingTime
 
@@ -81,16 +82,14 @@ def test_resume_with_ten_approvals_takes_nine_or_ten_rounds(
     def runner(store: Store) -> Runner:
         return agent_builders.make_runner(script, pay, note, store=store, clock=clock)
 
-    outcome = runner(store).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner(store).start("go", run_id="r1"), Suspended)
     clerk = Runner([], store=store, clock=clock)
     for wait in outcome.waits:
         clerk.decide(wait.id, Approve(by="kim"))
 
     rounds = RoundStore(store)
-    ended = runner(rounds).resume("r1")
+    assert isinstance(runner(rounds).resume("r1"), Finished)
 
-    assert isinstance(ended, Finished)
     # The listing, the version and the decisions. Then the claim, and a listing. The
     # results and the cancel request. The last look. The end, and the deletes of wait
     # objects. The key of the ended run, and the delete of its live key. The deletes of
@@ -122,9 +121,8 @@ def test_ten_deadlines_take_as_many_rounds_as_one() -> None:
         started = len(counted.rounds)
         clock.seconds += 61
 
-        ended = runner.resume("r1")
+        ended = expect(runner.resume("r1"), Finished)
 
-        assert isinstance(ended, Finished)
         results = agent_builders.root_tool_results(ended)
         assert count == len([text for text in results if text.startswith("EXPIRED")])
         rounds.append((started, len(counted.rounds) - started))
@@ -188,12 +186,10 @@ def test_decision_that_cannot_be_read_ahead_is_read_again() -> None:
 
     script: Script = {"go": [[call("pay", what="1")], "end"]}
     worker = agent_builders.make_runner(script, pay, store=store, clock=clock)
-    outcome = worker.start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(worker.start("go", run_id="r1"), Suspended)
     Runner([], store=store, clock=clock).decide(outcome.waits[0].id, Approve(by="kim"))
 
     store.plan = on("read", refused(), prefix="runs/r1/in/d-")
-    ended = worker.resume("r1")
+    ended = expect(worker.resume("r1"), Finished)
 
-    assert isinstance(ended, Finished)
     assert ["paid 1"] == agent_builders.root_tool_results(ended)

@@ -33,6 +33,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import remaining_keys
 from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.outcomes import expect, only_wait
 from tests.sampling import sample
 from tests.scripts import call
 
@@ -73,17 +74,13 @@ def results(outcome: Outcome) -> list[Any]:
 def test_a_signal_ends_the_oldest_wait_for_its_name() -> None:
     """Each of two waits takes one signal, in the order of the calls."""
     runner = make_runner(TWO_AT_ONCE)
-    first = runner.start("go", run_id="r")
-    assert isinstance(first, Suspended)
+    assert isinstance(runner.start("go", run_id="r"), Suspended)
 
     assert 1 == runner.signal("r", "receipt", "one", by="shop")
-    middle = runner.resume("r")
-    assert isinstance(middle, Suspended)
-    [left] = middle.waits
+    left = only_wait(runner.resume("r"))
     assert 2 == runner.signal("r", "receipt", {"no": 2})
-    end = runner.resume("r")
+    end = expect(runner.resume("r"), Finished)
 
-    assert isinstance(end, Finished)
     assert ["one", '{"no":2}'] == results(end)
     assert {"trip": "Oslo"} == left.arguments
     # The two calls run at the same time, so either one may be first in the log.
@@ -97,9 +94,8 @@ def test_signals_before_their_waits_are_kept_in_their_order() -> None:
     for name, data in (("other", 0), ("receipt", 1), ("receipt", 2)):
         runner.signal("r", name, data)
 
-    end = runner.resume("r")
+    end = expect(runner.resume("r"), Finished)
 
-    assert isinstance(end, Finished)
     assert ["1", "2"] == results(end)
 
 
@@ -110,9 +106,8 @@ def test_a_signal_does_not_queue_behind_an_unread_message() -> None:
     runner.send("r", "Hurry.")
     runner.signal("r", "receipt", "here")
 
-    end = runner.resume("r")
+    end = expect(runner.resume("r"), Finished)
 
-    assert isinstance(end, Finished)
     assert ["here"] == results(end)
 
 
@@ -135,29 +130,25 @@ def test_a_sweep_delivers_a_signal_and_leaves_no_marker() -> None:
 def test_data_that_does_not_fit_opens_the_wait_again_with_a_note() -> None:
     """The deadline stays; the next signal that fits ends the wait."""
     runner = make_runner(ONE, make_receipt(int, within=timedelta(hours=1)))
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
     [before] = outcome.waits
     runner.signal("r", "receipt", "seven")
-    outcome = runner.resume("r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.resume("r"), Suspended)
     [after] = outcome.waits
     assert before.id != after.id
     assert before.deadline == after.deadline
     assert "Signal 1 does not fit" in (after.note or "")
 
     runner.signal("r", "receipt", 7)
-    end = runner.resume("r")
+    end = expect(runner.resume("r"), Finished)
 
-    assert isinstance(end, Finished)
     assert ["7"] == results(end)
 
 
 def test_a_decision_that_came_first_leaves_the_signal_to_the_next_wait() -> None:
     """The first decision of a wait wins, and the signal is not lost."""
     runner = make_runner(ONE_AFTER_ANOTHER)
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
     runner.decide(outcome.waits[0].id, Answer("by hand"))
     runner.signal("r", "receipt", "by signal")
 
@@ -178,9 +169,8 @@ def test_a_signal_counts_by_its_time_and_not_by_that_of_the_worker() -> None:
         runner.signal("r", "receipt", "here")
         clock.seconds += 100
 
-        end = runner.resume("r")
+        end = expect(runner.resume("r"), Finished)
 
-        assert isinstance(end, Finished)
         assert late == ("ERROR" in results(end)[0])
 
 
@@ -263,8 +253,7 @@ def test_a_run_that_has_ended_accepts_no_signal() -> None:
 def test_a_signal_that_two_processes_gave_to_two_waits_counts_once() -> None:
     """Two workers with different views record it; the versions use it up once."""
     runner = make_runner(TWO_AT_ONCE)
-    outcome = runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r"), Suspended)
     runner.signal("r", "receipt", "one")
     for number, wait in enumerate(outcome.waits):
         decision = Decision(
@@ -278,9 +267,7 @@ def test_a_signal_that_two_processes_gave_to_two_waits_counts_once() -> None:
         )
         asyncio.run(record_decision(Objects(runner.store), decision))
 
-    middle = runner.resume("r")
-    assert isinstance(middle, Suspended)
-    [reopened] = middle.waits
+    reopened = only_wait(runner.resume("r"))
     assert "Signal 1 went to another wait." == reopened.note
     assert reopened.id not in {wait.id for wait in outcome.waits}
     runner.signal("r", "receipt", "two")
@@ -293,8 +280,7 @@ def test_an_adopted_run_counts_its_signals_from_1() -> None:
     runner = make_runner()
     runner.start("go", run_id="r")
     runner.signal("r", "other")
-    outcome = runner.resume("r")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.resume("r"), Suspended)
     other = make_runner()
     other.adopt(outcome.continuation, run_id="r2")
 

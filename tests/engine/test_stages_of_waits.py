@@ -43,6 +43,7 @@ from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import single_wait
+from tests.outcomes import expect
 
 Seen = list[tuple[Any, ...]]
 
@@ -91,8 +92,7 @@ def test_each_stage_gets_its_answer_its_memo_and_a_key_of_its_own() -> None:
     third = single_wait(new_runner().resume("r1"))
     assert ("question", "Paid?", 2) == (third.kind, third.question, third.stage)
     new_runner().decide(third.id, Answer("yes"))
-    ended = new_runner().resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(new_runner().resume("r1"), Finished)
     assert ["pens: yes"] == root_tool_results(ended)
 
     assert [
@@ -162,8 +162,7 @@ def test_answer_before_the_wait_of_a_later_stage_is_stored_is_kept() -> None:
     wait = single_wait(runner.start("go", run_id="r1"))
     runner.decide(wait.id, Answer("yes"))
 
-    ended = runner.resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(runner.resume("r1"), Finished)
     assert ["result early"] == root_tool_results(ended)
     assert 1 == len(started)
 

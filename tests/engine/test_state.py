@@ -29,6 +29,7 @@ from continuations.engine.outcomes import Outcome
 from continuations.errors import AgentChanged, InvalidInput
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.outcomes import expect
 from tests.scripts import Script, call
 
 
@@ -102,9 +103,8 @@ def test_state_begins_with_the_defaults_and_keeps_changes_over_turns() -> None:
         "go": [[call("look")], [call("spend", cents=5)], [call("look")], "end"]
     }
 
-    outcome = run(claims(script), "go")
+    outcome = expect(run(claims(script), "go"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["sees 0", "now 5", "sees 5"] == root_tool_results(outcome)
     assert {"total": 5} == state_of(outcome)
 
@@ -153,8 +153,7 @@ def test_call_that_waits_holds_the_later_calls_that_write(
     calls = [call("spend_much", cents=1), call("spend", cents=2)]
     agent = claims({"go": [calls, "end"]})
 
-    outcome = run(agent, "go")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "go"), Suspended)
     assert ["waiting", "ready"] == [
         each.state for each in outcome.continuation.root.calls
     ]
@@ -171,8 +170,7 @@ def test_changes_of_a_tool_that_waits_are_kept_until_its_answer() -> None:
     """The tool and its `on_answer` function both change the state, at the end."""
     store = MemoryStore()
     agent = claims({"go": [[call("ask_trip")], "end"]})
-    outcome = Runner(agent, store=store).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(Runner(agent, store=store).start("go", run_id="r1"), Suspended)
     assert {} == state_of(outcome)
 
     runner = Runner(agent, store=store)
@@ -186,8 +184,7 @@ def test_changes_of_a_tool_that_waits_are_kept_until_its_answer() -> None:
 def test_question_that_is_denied_changes_nothing() -> None:
     """The changes before the wait are dropped with the call."""
     agent = claims({"go": [[call("ask_trip")], "end"]})
-    outcome = run(agent, "go")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "go"), Suspended)
 
     ended = resume(outcome.continuation, agent, answers={outcome.waits[0].id: Deny()})
 
@@ -209,8 +206,7 @@ def test_value_that_does_not_fit_is_told_to_the_model() -> None:
 def result_of(function: Any, **options: Any) -> str:
     """Return what the model reads about one call of a tool."""
     agent = claims({"go": [[call(function.name)], "end"]}, function, **options)
-    outcome = run(agent, "go")
-    assert isinstance(outcome, Finished)
+    outcome = expect(run(agent, "go"), Finished)
     [result] = root_tool_results(outcome)
     return result
 
@@ -390,9 +386,8 @@ def test_each_frame_has_a_state_of_its_own() -> None:
     }
     below = make_boss(script, spend, look, state=Claim)
     below.name = "below"
-    outcome = run(claims(script, spend, look, below), "go")
+    outcome = expect(run(claims(script, spend, look, below), "go"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["now 1", "low", "low", "sees 1"] == root_tool_results(outcome)
     assert {"total": 1} == state_of(outcome)
 
@@ -459,8 +454,7 @@ def test_stored_state_that_does_not_fit_changes_nothing() -> None:
     agent = claims(
         {"go": [[call("spend", cents=77)], [call("spend_much", cents=1)], "end"]}
     )
-    outcome = Runner(agent, store=store).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(Runner(agent, store=store).start("go", run_id="r1"), Suspended)
     runner = Runner(claims({"go": ["end"]}, state=Other), store=store)
     runner.decide(outcome.waits[0].id, Approve())
     keys = asyncio.run(_keys(store))

@@ -120,8 +120,7 @@ def test_state_costs_no_version_and_no_request() -> None:
 
         store = FaultyStore(MemoryStore())
         agent = make_boss({"go": [[call("add")], "end"]}, add, state=state)
-        outcome = Runner(agent, store=store).start("go")
-        assert isinstance(outcome, Finished)
+        assert isinstance(Runner(agent, store=store).start("go"), Finished)
         operations.append(len(store.operations))
 
     assert operations[0] == operations[1]

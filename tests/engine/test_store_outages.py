@@ -25,6 +25,7 @@ from continuations_storage.faults import (
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
+from tests.outcomes import expect
 from tests.scripts import Script, call
 
 SCRIPT: Script = {"go": [[call("pay")], "end"]}
@@ -75,9 +76,8 @@ def test_outage_of_10_seconds_loses_no_result(fault: Fault) -> None:
     """The result is committed until the claim ends, so the call is not unknown."""
     outage = Outage(fault, seconds=10)
 
-    outcome = outage.runner.start("go", run_id="r1")
+    outcome = expect(outage.runner.start("go", run_id="r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert (1, ["paid"]) == (outage.paid, agent_builders.root_tool_results(outcome))
     assert 10 <= outage.clock.seconds < 12
 
@@ -91,8 +91,7 @@ def test_outage_that_outlives_the_claim_is_reported() -> None:
 
     assert 29 <= outage.clock.seconds <= 30
     outage.clock.seconds = 60
-    outcome = outage.healthy.resume("r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(outage.healthy.resume("r1"), Suspended)
     assert ["unknown"] == [wait.kind for wait in outcome.waits]
     outage.healthy.decide(outcome.waits[0].id, Answer("paid"))
     assert isinstance(outage.healthy.resume("r1"), Finished)
@@ -112,9 +111,8 @@ def test_unreadable_cancel_request_does_not_fail_a_commit(
     outage = Outage(refused(), seconds=0)
     outage.store.plan = unreadable
 
-    outcome = outage.runner.start("go", run_id="r1")
+    assert isinstance(outage.runner.start("go", run_id="r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert 1 == outage.paid
     assert 1 == sum("were not read" in each.message for each in caplog.records)
 

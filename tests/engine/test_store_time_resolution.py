@@ -14,6 +14,7 @@ from continuations_storage.s3 import S3Store
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
+from tests.outcomes import expect
 from tests.scripts import Script, call
 from tests.stores import OneByOneStore
 
@@ -55,9 +56,8 @@ def test_right_clock_works_with_the_shortest_claim(
         lease=3,
     )
 
-    outcome = runner.start("go", run_id="r1")
+    outcome = expect(runner.start("go", run_id="r1"), Finished)
 
-    assert isinstance(outcome, Finished)
     assert ["done"] == agent_builders.root_tool_results(outcome)
     assert ["act x"] == effect_log.names()
 

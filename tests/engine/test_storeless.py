@@ -24,6 +24,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -74,9 +75,7 @@ def pay(what: str) -> str:
 
 def start_suspended_run(*whats: str) -> Suspended:
     """Return a run that waits for so many approvals."""
-    outcome = run(make_payment_agent(*whats), "go")
-    assert isinstance(outcome, Suspended)
-    return outcome
+    return expect(run(make_payment_agent(*whats), "go"), Suspended)
 
 
 def make_payment_agent(*whats: str, **options: Any) -> Any:
@@ -126,8 +125,7 @@ def test_an_answer_that_is_no_verdict_runs_nothing(junk: Any) -> None:
         resume(outcome.continuation, make_payment_agent("a"), answers={wait.id: junk})
 
     assert [] == effect_log.effects()
-    again = resume(outcome.continuation, make_payment_agent("a"))
-    assert isinstance(again, Suspended)
+    again = expect(resume(outcome.continuation, make_payment_agent("a")), Suspended)
     assert [wait] == list(again.waits)
 
 
@@ -225,8 +223,7 @@ def test_timer_ends_at_its_time_on_the_clock_of_a_test() -> None:
 
     clock = ManualClock()
     agent = agent_builders.make_boss({"go": [[call("nap")], "end"]}, nap)
-    asleep = run(agent, "go", clock=clock)
-    assert isinstance(asleep, Suspended)
+    asleep = expect(run(agent, "go", clock=clock), Suspended)
 
     clock.seconds = 3599
     assert isinstance(resume(asleep.continuation, agent, clock=clock), Suspended)

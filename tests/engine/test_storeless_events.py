@@ -50,6 +50,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.streams import resume_stream, run_stream
 from continuations.tools import ToolWait
 from tests.clocks import ManualClock
+from tests.outcomes import expect
 
 THOUGHT = {
     "role": "assistant",
@@ -102,15 +103,13 @@ def test_events_without_a_store_are_those_of_a_store() -> None:
     """The same types in the same order, from the start over an approval to the end."""
     in_store: list[RunEvent] = []
     runner = Runner(payroll(), store="memory:", on_event=in_store.append)
-    waiting = runner.start("Pay Jane")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("Pay Jane"), Suspended)
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
     runner.resume(waiting.continuation.run_id)
 
     without: list[RunEvent] = []
     agent = payroll()
-    outcome = run(agent, "Pay Jane", on_event=without.append)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "Pay Jane", on_event=without.append), Suspended)
     answers = {outcome.waits[0].id: Approve(by="kim")}
     ended = resume(
         outcome.continuation, agent, answers=answers, on_event=without.append
@@ -128,8 +127,7 @@ def test_texts_and_cursors_go_on_from_call_to_call() -> None:
     agent, transcript = payroll(), LiveTranscript()
     stream = run_stream(agent, "Pay Jane")
     events = list(stream)
-    outcome = stream.outcome
-    assert isinstance(outcome, Suspended)
+    outcome = expect(stream.outcome, Suspended)
     kept = Continuation.from_bytes(outcome.continuation.to_bytes())
     assert kept == outcome.continuation
     [wait] = outcome.waits
@@ -155,8 +153,7 @@ def test_texts_and_cursors_go_on_from_call_to_call() -> None:
 def test_live_events_come_without_a_store() -> None:
     """Words of replies, thoughts, and the progress of a tool."""
     agent = payroll()
-    outcome = run(agent, "Pay Jane")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "Pay Jane"), Suspended)
 
     stream = resume_stream(
         outcome.continuation, agent, answers={outcome.waits[0].id: Approve()}
@@ -228,8 +225,7 @@ def test_a_decision_that_starts_no_work_is_an_event() -> None:
     calls: list[Any] = [[ToolCall("question"), ToolCall("question")], "end"]
     agent = Agent("a", tools=[question], model=ScriptedModel(calls))
     clock = ManualClock()
-    outcome = run(agent, "go", clock=clock)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "go", clock=clock), Suspended)
 
     answers = {outcome.waits[0].id: Answer("left", by="kim")}
     heard: list[RunEvent] = []
@@ -305,8 +301,7 @@ def test_asynchronous_streams_have_the_same_events() -> None:
 def test_a_loop_that_is_left_cancels_the_work() -> None:
     """There is no outcome; the caller still has the continuation before."""
     agent = payroll()
-    outcome = run(agent, "Pay Jane")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "Pay Jane"), Suspended)
     stream = resume_stream(
         outcome.continuation, agent, answers={outcome.waits[0].id: Approve()}
     )

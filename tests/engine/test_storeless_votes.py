@@ -25,6 +25,7 @@ from continuations.errors import DecisionRefused, InvalidInput
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
+from tests.outcomes import expect
 from tests.scripts import call
 
 DAY = timedelta(days=1)
@@ -44,8 +45,7 @@ def make_agent(**policy: Any) -> Agent:
 
 def suspend(agent: Agent, clock: ManualClock | None = None) -> tuple[bytes, Wait]:
     """Run an agent until it waits; return its bytes and its wait."""
-    outcome = run(agent, "go", clock=clock)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "go", clock=clock), Suspended)
     return outcome.continuation.to_bytes(), outcome.waits[0]
 
 
@@ -91,9 +91,8 @@ def test_escalation_changes_the_approvers() -> None:
     data, wait = suspend(agent, clock)
     clock.seconds += DAY.total_seconds() + 1
 
-    late = resume(data, agent, clock=clock)
+    late = expect(resume(data, agent, clock=clock), Suspended)
 
-    assert isinstance(late, Suspended)
     [escalated] = late.waits
     assert (wait.id, ("cfo",)) == (escalated.id, escalated.approvers)
     data = late.continuation.to_bytes()
@@ -122,8 +121,7 @@ def test_deadline_that_passes_during_a_resume_escalates() -> None:
 
     for seconds in range(-4, 2):
         clock = _TickingClock(opened.seconds + DAY.total_seconds() + seconds)
-        outcome = resume(data, agent, clock=clock)
-        assert isinstance(outcome, Suspended)
+        outcome = expect(resume(data, agent, clock=clock), Suspended)
         assert wait.id == outcome.waits[0].id
 
     assert [] == effect_log.names()
@@ -156,15 +154,13 @@ def test_decision_in_the_moment_of_the_deadline_counts_or_comes_too_late() -> No
 def test_the_requester_does_not_decide(requester: Any) -> None:
     """The continuation keeps the requester, so another person can decide."""
     agent = make_agent(not_requester=True)
-    outcome = run(agent, "go", by=requester)
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "go", by=requester), Suspended)
     data, wait = outcome.continuation.to_bytes(), outcome.waits[0]
 
     with pytest.raises(DecisionRefused, match="jane requested the run"):
         resume(data, agent, answers={wait.id: Approve(by="jane")})
-    end = resume(data, agent, answers={wait.id: Approve(by="kim")})
+    expect(resume(data, agent, answers={wait.id: Approve(by="kim")}), Finished)
 
-    assert isinstance(end, Finished)
     assert ["pay 5"] == effect_log.names()
 
 

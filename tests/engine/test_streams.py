@@ -278,8 +278,7 @@ def test_a_loop_that_is_left_gives_up_the_claim_and_loses_nothing() -> None:
         if isinstance(event, MessageAdded) and event.message["role"] == "assistant":
             break
 
-    outcome = Runner(agent, store=store).resume("r1")
-    assert isinstance(outcome, Suspended)
+    assert isinstance(Runner(agent, store=store).resume("r1"), Suspended)
     assert isinstance(agent.model, ScriptedModel)
     assert 1 == len(agent.model.requests)
 
@@ -404,8 +403,7 @@ async def test_a_listener_that_hangs_delays_nothing_but_the_return(
             await asyncio.sleep(0)  # a store in memory gives way to no task
         await asyncio.Event().wait()
 
-    outcome = await runner.start("go", run_id="r1", on_event=hang)
-    assert isinstance(outcome, Finished)
+    assert isinstance(await runner.start("go", run_id="r1", on_event=hang), Finished)
     assert hanging.is_set()
     assert "finished" == ended[-1]
 

@@ -23,6 +23,7 @@ from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
+from tests.outcomes import expect
 from tests.scripts import Script, call
 
 FIVE_TURNS: Script = {"go": [[call("act")]] * 4 + ["end"]}
@@ -78,8 +79,7 @@ def test_after_counts_from_the_end_of_its_last_suspension() -> None:
         agent = make_boss(script, work, suspend_when=[after(minutes=3)])
         return Runner(agent, store=store, clock=clock)
 
-    first = runner().start("go", run_id="r1")
-    assert isinstance(first, Suspended)
+    first = expect(runner().start("go", run_id="r1"), Suspended)
     assert (("after 3 minutes",), 2) == (first.reasons, turns_of(first))
     clock.seconds += 86_400
     Runner([], store=store, clock=clock).unpause("r1")
@@ -130,8 +130,7 @@ def number(progress: AgentProgress) -> Any:
 def test_condition_that_fails_suspends(condition: Any, note: str) -> None:
     """A guard that is broken does not let an agent go on unwatched."""
     agent = make_boss({"go": ["end"]}, suspend_when=[condition])
-    outcome = run(agent, "go")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "go"), Suspended)
     assert note == outcome.waits[0].note
 
 
@@ -148,8 +147,7 @@ def test_condition_of_an_inner_agent_suspends_the_run_and_siblings_complete() ->
         hr = Agent("hr", tools=[act], model=model, suspend_when=[every(turns=1)])
         return Runner(make_boss(script, hr, act), store=store)
 
-    outcome = runner().start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner().start("go", run_id="r1"), Suspended)
     assert ("every 1 turns",) == outcome.reasons
     assert ("boss", "hr") == outcome.waits[0].path
     assert "frame" == outcome.waits[0].subject
@@ -165,11 +163,9 @@ def two_turns(progress: AgentProgress) -> bool:
 def test_two_conditions_at_once_are_both_named() -> None:
     """One `unpause` ends both."""
     agent = make_boss(FIVE_TURNS, act, suspend_when=[every(turns=2), two_turns])
-    outcome = run(agent, "go")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(agent, "go"), Suspended)
     assert ("every 2 turns", "two_turns") == outcome.reasons
-    again = resume(outcome.continuation, agent, unpause=True)
-    assert isinstance(again, Suspended)
+    again = expect(resume(outcome.continuation, agent, unpause=True), Suspended)
     assert 4 == turns_of(again)
 
 

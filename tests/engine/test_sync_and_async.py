@@ -45,6 +45,7 @@ from tests import effect_log
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
+from tests.outcomes import expect
 from tests.run_environment import ROOT
 from tests.scripts import call
 from tools import sync_stubs
@@ -95,8 +96,7 @@ def test_sync_call_in_a_callback_of_a_loop_names_the_async_runner() -> None:
         return await done
 
     for function in calls:
-        told = asyncio.run(call(function))
-        assert isinstance(told, ContinuationsError)
+        told = expect(asyncio.run(call(function)), ContinuationsError)
         assert "Use AsyncRunner" in str(told)
 
 
@@ -106,8 +106,7 @@ def test_async_runner_works_in_two_event_loops() -> None:
 
     async def first() -> Wait:
         runner = AsyncRunner(agent_builders.make_boss(ONE_PAY_SCRIPT, pay), store=store)
-        outcome = await runner.start("go", run_id="r")
-        assert isinstance(outcome, Suspended)
+        assert isinstance(await runner.start("go", run_id="r"), Suspended)
         [summary] = [each async for each in runner.waiting()]
         wait = await runner.wait(summary.id)
         await runner.decide(wait.id, Approve())
@@ -131,8 +130,7 @@ def test_run_async_and_resume_async_work_without_a_store() -> None:
     agent = agent_builders.make_boss(ONE_PAY_SCRIPT, pay)
 
     async def both() -> Any:
-        outcome = await run_async(agent, "go")
-        assert isinstance(outcome, Suspended)
+        outcome = expect(await run_async(agent, "go"), Suspended)
         answers = {outcome.waits[0].id: Approve()}
         return await resume_async(outcome.continuation, agent, answers=answers)
 
@@ -144,8 +142,7 @@ def test_many_threads_share_one_runner() -> None:
     runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
 
     def one(number: int) -> None:
-        outcome = runner.start("go", run_id=f"r{number}")
-        assert isinstance(outcome, Suspended)
+        outcome = expect(runner.start("go", run_id=f"r{number}"), Suspended)
         runner.decide(outcome.waits[0].id, Approve())
         assert isinstance(runner.resume(f"r{number}"), Finished)
 
@@ -163,8 +160,7 @@ def test_sync_run_inside_a_tool_works_only_in_a_thread(how: str) -> None:
     inner = agent_builders.make_boss({"go": ["inner end"]})
 
     def within() -> str:
-        outcome = run(inner, "go")
-        assert isinstance(outcome, Finished)
+        outcome = expect(run(inner, "go"), Finished)
         return str(outcome.output)
 
     @tool(name="nest")

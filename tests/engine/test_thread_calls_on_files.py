@@ -16,6 +16,7 @@ from continuations.models.interface import ModelReply
 from continuations.models.scripted import ScriptedModel
 from continuations_storage import FileStore, MemoryStore, Store
 from continuations_storage.contract import all_keys
+from tests.outcomes import expect
 
 _FEW, _MANY, _MAX_GROWTH = 10, 2000, 1.3
 _CALLS, _COUNTED = 16, 4
@@ -66,9 +67,7 @@ def make_runner(store: Store, model: Model) -> AsyncRunner:
 
 async def send(runner: AsyncRunner, key: str) -> Replied[str]:
     """Send a message, and return the reply."""
-    reply = await runner.thread(key=key).send("Hello", by="ann")
-    assert isinstance(reply, Replied)
-    return reply
+    return expect(await runner.thread(key=key).send("Hello", by="ann"), Replied)
 
 
 def message_count(reply: Replied[str]) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from continuations import Agent, Replied, Runner, Suspended, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.clocks import ManualClock
+from tests.outcomes import expect
 from tests.stores import OneByOneStore
 
 _THREADS = 1_000
@@ -60,9 +61,7 @@ def make_runner(store: CountingStore) -> Runner:
 
 def send(runner: Runner, key: str, **options: Any) -> Replied[Any]:
     """Send a message, and return the reply."""
-    reply = runner.thread(key=key).send("Hello", **options)
-    assert isinstance(reply, Replied)
-    return reply
+    return expect(runner.thread(key=key).send("Hello", **options), Replied)
 
 
 def test_a_message_costs_the_same_requests_at_every_length() -> None:

@@ -11,6 +11,7 @@ from continuations import Agent, Replied, Runner
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel
 from continuations_storage.files import FileStore
+from tests.outcomes import expect
 
 
 class CountingFiles(FileStore):
@@ -47,9 +48,7 @@ def make_runner(store: FileStore) -> Runner:
 
 def send(runner: Runner, text: str = "Hello") -> Replied[str]:
     """Send a message, and return the reply."""
-    reply = runner.thread(key="k").send(text, by="ann")
-    assert isinstance(reply, Replied)
-    return reply
+    return expect(runner.thread(key="k").send(text, by="ann"), Replied)
 
 
 def test_a_turn_on_files_costs_the_same_operations_at_every_length(

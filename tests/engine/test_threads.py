@@ -36,6 +36,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import should_pause_after
 from tests.engine.thread_agents import CLERK_ASKS, support
+from tests.outcomes import expect, only_wait
 from tests.run_environment import RunEnvironment
 
 
@@ -154,8 +155,7 @@ def test_an_approval_holds_the_thread_and_later_messages_queue(
     runner: Runner, thread: Thread[Any]
 ) -> None:
     """`Queued` tells nothing about the wait of the other sender."""
-    held = thread.send("pay rent", by="ann")
-    assert isinstance(held, Suspended)
+    held = expect(thread.send("pay rent", by="ann"), Suspended)
     [wait] = held.waits
     assert "ann" == wait.requester
     queued = thread.send("What else?", by="bob")
@@ -176,9 +176,7 @@ def test_an_approval_holds_the_thread_and_later_messages_queue(
 def test_a_sub_agent_waits_below_a_thread(runner: Runner, thread: Thread[Any]) -> None:
     """The thread rests again once the agent below has returned."""
     ticket = thread.post(f"{CLERK_ASKS}rent", by="ann")
-    held = ticket.reply()
-    assert isinstance(held, Suspended)
-    [wait] = held.waits
+    wait = only_wait(ticket.reply())
     assert (("support", "clerk", "pay"), "ann") == (wait.path, wait.requester)
     runner.decide(wait.id, Approve(by="kim"))
 
@@ -194,8 +192,7 @@ def test_a_denied_call_does_not_run_and_the_thread_goes_on(
 ) -> None:
     """The denial is a tool result like that of a run."""
     ticket = thread.post("pay rent")
-    held = ticket.reply()
-    assert isinstance(held, Suspended)
+    held = expect(ticket.reply(), Suspended)
     runner.decide(held.waits[0].id, Deny(by="kim", reason="too dear"))
 
     assert "too dear" in output(ticket.reply())
@@ -208,8 +205,7 @@ def test_an_error_of_a_turn_is_the_reply_to_its_message() -> None:
     runner = make_runner(max_turns=1)
     thread = runner.thread(key="k")
     assert "1: one" == output(thread.send("one"))
-    failed = thread.send("note it")
-    assert isinstance(failed, Failed)
+    failed = expect(thread.send("note it"), Failed)
     assert "max_turns" == failed.error.code
     assert "resting" == failed.continuation.status
     assert "3: three" == output(thread.send("three"))
@@ -220,8 +216,7 @@ def test_an_error_of_a_turn_is_the_reply_to_its_message() -> None:
 def test_a_budget_limits_each_message() -> None:
     """A message that uses it up fails, and the next one has a whole budget."""
     thread = make_runner().thread(key="k", budget=Budget(requests=1))
-    failed = thread.send("note it")
-    assert isinstance(failed, Failed)
+    failed = expect(thread.send("note it"), Failed)
     assert "budget" == failed.error.code
     for number in (2, 3):
         assert f"{number}: x" == output(thread.send("x"))
@@ -265,15 +260,13 @@ def test_close_ends_the_thread_and_the_next_message_opens_it_anew(
 
 def test_an_adopted_thread_is_a_run(runner: Runner, thread: Thread[Any]) -> None:
     """It goes on after the approval, and finishes with the reply."""
-    held = thread.send("pay rent", by="ann")
-    assert isinstance(held, Suspended)
+    held = expect(thread.send("pay rent", by="ann"), Suspended)
     adopted = runner.adopt(held.continuation, run_id="copy", by="lee")
     assert isinstance(adopted, Suspended)
     assert ["lee"] == [wait.requester for wait in adopted.waits]
     runner.decide(adopted.waits[0].id, Approve(by="kim"))
-    end = runner.resume("copy")
+    end = expect(runner.resume("copy"), Finished)
 
-    assert isinstance(end, Finished)
     assert ("finished", "done: paid rent") == (end.continuation.status, end.output)
     assert ["pay rent"] == effect_log.names()
 
@@ -282,8 +275,7 @@ def test_a_thread_that_rests_is_not_adopted(
     runner: Runner, thread: Thread[Any]
 ) -> None:
     """Nothing is paused in it."""
-    reply = thread.send("one")
-    assert isinstance(reply, Replied)
+    reply = expect(thread.send("one"), Replied)
     with pytest.raises(InvalidInput, match="nothing is paused"):
         runner.adopt(reply.continuation, run_id="copy")
 
@@ -291,8 +283,7 @@ def test_a_thread_that_rests_is_not_adopted(
 def test_many_generations_are_found(thread: Thread[Any]) -> None:
     """The search is by doubling, then by halving."""
     for number in range(1, 12):
-        result = thread.send("Hello")
-        assert isinstance(result, Replied)
+        result = expect(thread.send("Hello"), Replied)
         assert result.run_id.endswith(f"-{number}")
         thread.close()
 
@@ -301,8 +292,7 @@ def test_a_message_behind_a_close_has_no_reply(
     runner: Runner, thread: Thread[Any]
 ) -> None:
     """Message and close take numbers one after the other; exactly one is next."""
-    held = thread.send("pay rent")
-    assert isinstance(held, Suspended)
+    held = expect(thread.send("pay rent"), Suspended)
     thread.close()
     late = thread.post("late")
     assert isinstance(late.reply(), Queued)
@@ -334,8 +324,7 @@ def test_an_interruption_cancels_what_has_not_begun(
 ) -> None:
     """Also an approved call; the agent reads that, and one reply answers both."""
     first = thread.post(f"{CLERK_ASKS}rent", by="ann")
-    held = first.reply()
-    assert isinstance(held, Suspended)
+    held = expect(first.reply(), Suspended)
     runner.decide(held.waits[0].id, Approve(by="kim"))
     second = thread.send("No, stop!", by="ann", when_busy="interrupt")
 
@@ -350,10 +339,8 @@ def test_an_interruption_cancels_what_has_not_begun(
 def test_another_sender_does_not_interrupt(runner: Runner, thread: Thread[Any]) -> None:
     """Their message has its own reply, after the call of the other one."""
     first = thread.post("pay rent", by="ann")
-    held = first.reply()
-    assert isinstance(held, Suspended)
-    late = thread.send("No, stop!", by="bob", when_busy="interrupt")
-    assert isinstance(late, Queued)
+    held = expect(first.reply(), Suspended)
+    assert isinstance(thread.send("No, stop!", by="bob", when_busy="interrupt"), Queued)
     runner.decide(held.waits[0].id, Approve(by="kim"))
     runner.sweep()
 
@@ -374,13 +361,11 @@ def test_a_stopped_turn_rests_and_its_calls_never_run(
 ) -> None:
     """The reply is `Failed` with code `stopped`, and the next message is answered."""
     first = thread.post(f"{CLERK_ASKS}rent", by="ann")
-    held = first.reply()
-    assert isinstance(held, Suspended)
+    assert isinstance(first.reply(), Suspended)
     queued = thread.post("Next", by="bob")
     thread.stop_turn(by="ann", reason="Wrong flat.")
 
-    stopped = first.reply()
-    assert isinstance(stopped, Failed)
+    stopped = expect(first.reply(), Failed)
     assert ("stopped", "resting") == (stopped.error.code, stopped.continuation.status)
     assert "Wrong flat." in stopped.error.message
     assert "2: Next" == output(queued.reply())
@@ -428,8 +413,7 @@ def test_a_cancelled_thread_keeps_the_replies_before(
 ) -> None:
     """The cancellation is no reply: it came after the last one."""
     ticket = thread.post("one")
-    reply = ticket.reply()
-    assert isinstance(reply, Replied)
+    reply = expect(ticket.reply(), Replied)
     runner.cancel(reply.run_id, reason="enough")
 
     assert "1: one" == output(ticket.reply())
@@ -439,13 +423,11 @@ def test_a_pause_survives_the_end_of_a_turn(
     runner: Runner, thread: Thread[Any]
 ) -> None:
     """Only `unpause` ends it: the next message waits."""
-    held = thread.send("pay rent", by="ann")
-    assert isinstance(held, Suspended)
+    held = expect(thread.send("pay rent", by="ann"), Suspended)
     runner.pause(held.run_id, reason="audit")
     thread.stop_turn()
-    paused = thread.send("note it", by="ann")
+    paused = expect(thread.send("note it", by="ann"), Suspended)
 
-    assert isinstance(paused, Suspended)
     assert ("audit",) == paused.reasons
     assert [] == effect_log.names()
     runner.unpause(held.run_id)
@@ -488,15 +470,13 @@ def test_a_revoked_grant_covers_no_call_of_a_thread(
     runner: Runner, thread: Thread[Any]
 ) -> None:
     """Also if it is revoked before a worker applied the approval that gave it."""
-    held = thread.send("pay rent", by="ann")
-    assert isinstance(held, Suspended)
+    held = expect(thread.send("pay rent", by="ann"), Suspended)
     runner.decide(held.waits[0].id, Approve(by="kim", remember=Grant("pay")))
     [grant] = runner.grants(held.run_id)
     runner.revoke(held.run_id, grant.id)
     assert {} == runner.sweep().errors
-    again = thread.send("pay rent again", by="ann")
+    assert isinstance(thread.send("pay rent again", by="ann"), Suspended)
 
-    assert isinstance(again, Suspended)
     assert ["pay rent"] == effect_log.names()
 
 
@@ -505,8 +485,7 @@ def test_the_requester_is_the_sender_of_the_message(runner: Runner) -> None:
     thread = runner.thread(key="k")
     for sender in (None, "ann", Identity(name="bob")):
         ticket = thread.post("pay rent", by=sender)
-        held = ticket.reply()
-        assert isinstance(held, Suspended)
+        held = expect(ticket.reply(), Suspended)
         name = sender.name if isinstance(sender, Identity) else sender
         assert name == held.waits[0].requester
         runner.decide(held.waits[0].id, Deny(by="kim"))
@@ -546,8 +525,7 @@ def test_instructions_are_made_with_each_message() -> None:
 def test_usage_of_a_reply_is_that_of_its_message(thread: Thread[Any]) -> None:
     """The continuation has the usage of the whole thread."""
     thread.send("one")
-    reply = thread.send("note it")
-    assert isinstance(reply, Replied)
+    reply = expect(thread.send("note it"), Replied)
     assert (2, 3) == (reply.usage.requests, reply.continuation.usage.requests)
 
 
@@ -555,11 +533,9 @@ def test_a_pause_holds_a_thread_until_unpause(
     runner: Runner, thread: Thread[Any]
 ) -> None:
     """A message that comes meanwhile is answered afterwards."""
-    first = thread.send("one")
-    assert isinstance(first, Replied)
+    first = expect(thread.send("one"), Replied)
     runner.pause(first.run_id, reason="audit")
-    held = thread.send("two")
-    assert isinstance(held, Suspended)
+    held = expect(thread.send("two"), Suspended)
     assert ("audit",) == held.reasons
     runner.unpause(first.run_id)
     [swept] = runner.sweep().resumed
@@ -575,8 +551,7 @@ def test_labels_and_title_describe_the_run_of_a_thread(runner: Runner) -> None:
 
 def test_erased_thread_is_not_opened_again(runner: Runner, thread: Thread[Any]) -> None:
     """The generation keeps its number, and the next message begins a new one."""
-    reply = thread.send("one")
-    assert isinstance(reply, Replied)
+    reply = expect(thread.send("one"), Replied)
     thread.close()
     runner.erase(reply.run_id)
     again = thread.send("two")
@@ -632,14 +607,12 @@ def test_a_reply_that_a_decision_ends_is_stored_before_the_next_message_is_read(
     runner = Runner(Agent("hr", tools=[fire], model=model), store=MemoryStore())
     thread = runner.thread(key="k")
     first = thread.post("Fire Jane.", by="ann")
-    held = first.reply()
-    assert isinstance(held, Suspended)
+    held = expect(first.reply(), Suspended)
     second = thread.post("Hello?", by="bob")
     runner.decide(held.waits[0].id, Deny(by="kim"))
 
     assert "Hello!" == output(second.reply())
-    failed = first.reply()
-    assert isinstance(failed, Failed)
+    failed = expect(first.reply(), Failed)
     assert "denied" == failed.error.code
 
 
@@ -686,9 +659,8 @@ def test_a_message_whose_workers_died_asks_for_a_new_id() -> None:
     clock.seconds += 3600
     dies[0] = False
 
-    result = thread.send("Hello", id="m1")
+    result = expect(thread.send("Hello", id="m1"), Failed)
 
-    assert isinstance(result, Failed)
     assert "attempts" == result.error.code
     assert "then send it again under a new id." in result.error.message
     assert "2: Hello" == output(thread.send("Hello", id="m2"))

@@ -29,6 +29,7 @@ from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore
+from tests.outcomes import expect
 from tests.scripts import call
 
 SCRIPT: Any = {"go": [[call("pay", cents=5)], "end"]}
@@ -65,8 +66,7 @@ def test_timeout_of_an_unrepeatable_tool_makes_its_outcome_unknown() -> None:
     assert ("unknown", {"cents": 5}) == (wait.kind, wait.arguments)
     assert "The tool did not return within 0.01 s." == wait.note
     runner.decide(wait.id, Answer("paid after all"))
-    ended = runner.resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(runner.resume("r1"), Finished)
     assert ["paid after all"] == root_tool_results(ended)
     assert ["pay 5"] == effect_log.names()
 
@@ -90,9 +90,8 @@ def test_unknown_outcome_of_a_timeout_is_listed_and_stored() -> None:
 def test_timeout_is_a_tool_message_if_the_tool_says_so_or_may_be_repeated(
     options: dict[str, Any],
 ) -> None:
-    ended = make_runner(**options).start("go", run_id="r1")
+    ended = expect(make_runner(**options).start("go", run_id="r1"), Finished)
 
-    assert isinstance(ended, Finished)
     assert [TOLD] == root_tool_results(ended)
     assert ["pay 5"] == effect_log.names()
 
@@ -116,8 +115,7 @@ def test_verify_cannot_run_the_call_again_while_it_may_be_running() -> None:
     assert ["pay 5"] == effect_log.names()
     clock.seconds = 31
     runner.decide(wait.id, Answer("paid after all"))
-    ended = runner.resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(runner.resume("r1"), Finished)
     assert ["paid after all"] == root_tool_results(ended)
     assert ["pay 5"] == effect_log.names()
 
@@ -187,8 +185,7 @@ async def test_siblings_go_on_after_a_timeout() -> None:
 def test_timeout_without_a_store() -> None:
     """Without a store there is no claim to wait for."""
     boss = make_boss(SCRIPT, make_slow_tool())
-    outcome = run(boss, "go")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(run(boss, "go"), Suspended)
 
     data = outcome.continuation.to_bytes()
     ended = resume(data, boss, answers={outcome.waits[0].id: Answer("paid")})

@@ -16,6 +16,7 @@ from continuations.tools import FailedCall, Retries, Tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.outcomes import expect
 from tests.run_environment import wait_until
 from tests.scripts import call
 
@@ -198,8 +199,7 @@ def test_timeout_keeps_its_outcome_and_its_text(
     told = results(make_slow(on_timeout="tell_model"))
     assert "did not return within 0.01 s" in told[0]
     runner = Runner(make_boss(SCRIPT, make_slow()), store="memory:")
-    outcome = runner.start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r1"), Suspended)
     assert ["unknown"] == [wait.kind for wait in outcome.waits]
     assert not [each for each in caplog.messages if "on_error" in each]
     assert 2 == len(effect_log.effects())

@@ -34,6 +34,7 @@ from tests import effect_log
 from tests.effect_log import Effect
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, wait_until
 from tests.sampling import sample
 from tests.scripts import call
@@ -395,8 +396,7 @@ async def test_interrupted_worker_leaves_the_call_to_the_next_one(
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    ended = await runner.resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(await runner.resume("r1"), Finished)
     assert ["pushed in attempt 2"] == root_tool_results(ended)
     assert [1, 2] == attempts_of(environment)
 

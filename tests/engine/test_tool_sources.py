@@ -27,6 +27,7 @@ from continuations.guardrails import Guardrail
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Tool
 from tests.clocks import OffsetClock
+from tests.outcomes import expect
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}}
 
@@ -79,8 +80,7 @@ def test_worker_lists_tools_once_in_each_session() -> None:
     runner = Runner(payer(source, approval=True), store="memory:")
     assert source.listings == 0
 
-    waiting = runner.start("Pay Jane", run_id="jane-1")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("Pay Jane", run_id="jane-1"), Suspended)
     assert waiting.code_changes == ()
     assert source.listings == 1
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
@@ -128,8 +128,7 @@ def test_model_reads_listed_tools_in_the_place_of_the_source() -> None:
 def test_changed_contract_while_an_approval_waits_asks_again(change: str) -> None:
     source = Source("pay")
     runner = Runner(payer(source, approval=True), store="memory:")
-    waiting = runner.start("Pay Jane", run_id="jane-1")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("Pay Jane", run_id="jane-1"), Suspended)
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
 
     if change == "schema":
@@ -137,8 +136,7 @@ def test_changed_contract_while_an_approval_waits_asks_again(change: str) -> Non
         source.schema = {**SCHEMA, "properties": {**SCHEMA["properties"], **amount}}  # type: ignore[dict-item]  # a dict of a test
     else:
         source.options = {"version": "2"}
-    again = runner.resume("jane-1")
-    assert isinstance(again, Suspended)
+    again = expect(runner.resume("jane-1"), Suspended)
     assert source.paid == []
     [wait] = again.waits
     assert wait.id != waiting.waits[0].id
@@ -148,8 +146,7 @@ def test_changed_contract_while_an_approval_waits_asks_again(change: str) -> Non
 def test_removed_tool_of_an_approved_call_keeps_the_approval() -> None:
     source = Source("pay")
     runner = Runner(payer(source, approval=True), store="memory:")
-    waiting = runner.start("Pay Jane", run_id="jane-1")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("Pay Jane", run_id="jane-1"), Suspended)
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
     source.names = ["transfer"]
     with pytest.raises(AgentChanged, match="has no tool pay"):
@@ -180,8 +177,7 @@ def test_source_that_fails_leaves_the_run_as_it_was() -> None:
     clock = OffsetClock()
     source = Source("pay")
     runner = Runner(payer(source, approval=True), store="memory:", clock=clock)
-    waiting = runner.start("Pay Jane", run_id="jane-1")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("Pay Jane", run_id="jane-1"), Suspended)
     source.error = ConnectionError("https://user:secret@bank")
     # A run that only waits needs no tools.
     assert isinstance(runner.resume("jane-1"), Suspended)
@@ -293,8 +289,7 @@ def test_sources_of_sub_agents_in_a_circle_are_listed_once() -> None:
         approval=_has_receiver,
     )
     runner = Runner(boss, store="memory:")
-    waiting = runner.start("Go", run_id="jane-1")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("Go", run_id="jane-1"), Suspended)
     assert source.listings == 1
     assert waiting.waits[0].path == ("boss", "clerk", "pay")
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
@@ -325,8 +320,7 @@ def test_agents_of_a_workflow_may_have_sources_and_the_workflow_may_not() -> Non
 def test_source_without_a_store() -> None:
     source = Source("pay")
     agent = payer(source, approval=True)
-    waiting = run(agent, "Pay Jane")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(run(agent, "Pay Jane"), Suspended)
     answers = {waiting.waits[0].id: Approve(by="kim")}
     done = resume(waiting.continuation.to_bytes(), agent, answers=answers)
     assert isinstance(done, Finished)
@@ -337,8 +331,7 @@ def test_source_without_a_store() -> None:
 def test_fork_rewind_and_drift_list_the_tools() -> None:
     source = Source("pay")
     runner = Runner(payer(source, approval=True), store="memory:")
-    waiting = runner.start("Pay Jane", run_id="jane-1")
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("Pay Jane", run_id="jane-1"), Suspended)
     assert [row.verdict for row in runner.drift()] == ["accept"]
     source.options = {"version": "2"}
     [row] = runner.drift()
@@ -390,7 +383,6 @@ def test_answer_of_a_wait_with_the_run_lists_the_tools(
         waiting = runner.start("Pay Jane", run_id="jane-1")
     assert isinstance(waiting, Suspended)
     runner.decide(waiting.waits[0].id, Answer(5, by="kim"))
-    done = runner.resume("jane-1")
-    assert isinstance(done, Finished)
+    done = expect(runner.resume("jane-1"), Finished)
     assert done.continuation.root.messages[-2]["content"] == "got 5"
     assert caplog.records == []

@@ -46,6 +46,7 @@ from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results, tool_results
 from tests.engine.payment_agent import single_wait
 from tests.engine.waiting_tools import Laptop, Size
+from tests.outcomes import expect
 from tests.scripts import call
 
 SCRIPT: Any = {"go": [[call("receipt", trip="Rome")], "end"]}
@@ -97,9 +98,8 @@ def test_answer_becomes_the_result_of_the_tool() -> None:
     wait = single_wait(runner.start("go", run_id="r1"))
     assert ("question", "Which one?") == (wait.kind, wait.question)
     runner.decide(wait.id, Answer("the blue one", by="kim"))
-    ended = runner.resume("r1")
+    ended = expect(runner.resume("r1"), Finished)
 
-    assert isinstance(ended, Finished)
     assert ["the blue one"] == root_tool_results(ended)
     assert ["receipt Rome"] == effect_log.names()
 
@@ -373,9 +373,8 @@ def test_only_peoples_waits_are_listed_and_notified() -> None:
     runner = Runner(
         boss, store=MemoryStore(), notify=lambda wait: notified.append(wait.kind)
     )
-    outcome = runner.start("go", run_id="r1")
+    outcome = expect(runner.start("go", run_id="r1"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     kinds = {"question", "event", "external", "timer"}
     assert kinds == {wait.kind for wait in outcome.waits}
     assert ["question"] == [wait.kind for wait in runner.waiting()] == notified

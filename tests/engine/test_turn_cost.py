@@ -80,8 +80,7 @@ def python_calls_per_turn(message_count: int, *, read_only: bool) -> float:
 
     async def scenario() -> None:
         runner = AsyncRunner(agent, store=MemoryStore())
-        outcome = await runner.start(conversation(message_count))
-        assert isinstance(outcome, Finished)
+        assert isinstance(await runner.start(conversation(message_count)), Finished)
 
     try:
         asyncio.run(scenario())

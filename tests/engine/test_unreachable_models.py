@@ -23,6 +23,7 @@ from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.clocks import ManualClock
 from tests.model_server import ModelServer
+from tests.outcomes import expect
 
 NO_CREDIT = {"code": "insufficient_quota", "message": "You exceeded your quota."}
 NOT_REPEATED = "No model of this run has replied yet, so the request is not repeated."
@@ -207,9 +208,8 @@ def test_outage_after_a_reply_of_the_run_is_a_wait() -> None:
     )
     clock.seconds += 100
 
-    outcome = second.resume("m")
+    outcome = expect(second.resume("m"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     assert "Attempt 2 failed" in (outcome.waits[0].note or "")
 
 
@@ -222,9 +222,8 @@ def test_resume_of_a_run_that_waits_for_its_model_is_no_first_request() -> None:
     other = Runner(agent, store=runner.store, model_retry_time=0, clock=clock)
     clock.seconds += 100
 
-    outcome = other.resume("m")
+    assert isinstance(other.resume("m"), Suspended)
 
-    assert isinstance(outcome, Suspended)
     clock.seconds += 1000
     assert isinstance(other.resume("m"), Finished)
 
@@ -234,9 +233,7 @@ def test_model_that_answered_this_process_is_only_down() -> None:
     model = in_turn("done", unreachable())
     runner = Runner(Agent("a", model=model), store="memory:", model_retry_time=0)
     runner.start("hello", run_id="r1")
-    model_of_second = runner.start("hello", run_id="r2")
-
-    assert isinstance(model_of_second, Suspended)
+    assert isinstance(runner.start("hello", run_id="r2"), Suspended)
 
 
 def test_refused_connection_after_a_limited_request_is_repeated() -> None:

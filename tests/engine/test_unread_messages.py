@@ -18,6 +18,7 @@ from continuations_storage import MemoryStore
 from tests.engine import agent_builders
 from tests.engine.agent_builders import make_boss
 from tests.ledger.damage import all_objects, overwrite
+from tests.outcomes import expect
 from tests.scripts import Script, call
 
 SCRIPT: Script = {"go": [[call("pay", what="x")], "end"]}
@@ -40,8 +41,7 @@ def make_runner(store: MemoryStore, paid: list[str]) -> Runner:
 def store_approved_run(text: str, paid: list[str]) -> MemoryStore:
     """Store a run with an approved call, and a text in place of its last message."""
     store = MemoryStore()
-    outcome = make_runner(store, paid).start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(make_runner(store, paid).start("go", run_id="r1"), Suspended)
     make_runner(store, paid).decide(outcome.waits[0].id, Approve(by="kim"))
 
     async def forge() -> None:

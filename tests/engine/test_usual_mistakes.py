@@ -40,6 +40,7 @@ from continuations.hooks import Hooks, TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.streams import run_stream
 from continuations.tools import Tool
+from tests.outcomes import expect
 
 
 @dataclass
@@ -52,8 +53,7 @@ def _run_spend(tool_: Any) -> dict[str, Any]:
     """Run an agent that calls `spend`; return its state."""
     model = ScriptedModel([[ToolCall("spend", {})], "Done."])
     agent = Agent("clerk", tools=[tool_], state=Claim, model=model)
-    outcome = run(agent, "go")
-    assert isinstance(outcome, Finished)
+    outcome = expect(run(agent, "go"), Finished)
     return dict(outcome.continuation.root.state)
 
 

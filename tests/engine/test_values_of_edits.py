@@ -25,6 +25,7 @@ from continuations.errors import DecisionRefused
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import start_and_get_wait
+from tests.outcomes import expect
 
 
 @dataclass(frozen=True)
@@ -259,9 +260,8 @@ CHANGES: list[tuple[str, Any, Any, Any]] = [
 def test_value_that_the_tool_would_change_does_not_run(
     type_: Any, first: Any, edit: Any
 ) -> None:
-    end = _decide_with_edit(type_, first, {"value": edit})
+    end = expect(_decide_with_edit(type_, first, {"value": edit}), Reopened)
 
-    assert isinstance(end, Reopened)
     assert end.note.startswith("The edited arguments were not used")
 
 

@@ -22,6 +22,7 @@ from continuations_storage import MemoryStore, faults
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, make_pay, root_tool_results
+from tests.outcomes import expect, only_wait
 from tests.scripts import call
 
 PAY: Any = {"go": [[call("pay", cents=5)], "end"]}
@@ -37,9 +38,7 @@ def make_runner(*, groups: Any = None, **policy: Any) -> Runner:
 
 def wait_of(runner: Runner, **options: Any) -> str:
     """Start a run and return the id of its wait."""
-    outcome = runner.start("go", run_id="r", **options)
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
+    wait = only_wait(runner.start("go", run_id="r", **options))
     return wait.id
 
 
@@ -101,9 +100,8 @@ def test_approvers_who_disagree_about_an_edit_can_deny() -> None:
     runner.decide(wait, Approve(by="kim"))
     runner.decide(wait, Approve(by="lee", arguments={"cents": 4}))
 
-    denial = runner.decide(wait, Deny(by="kim"))
+    denial = expect(runner.decide(wait, Deny(by="kim")), Decision)
 
-    assert isinstance(denial, Decision)
     assert ("deny", "kim", ()) == (denial.kind, denial.by, denial.voters)
     assert isinstance(runner.resume("r"), Finished)
     assert [] == effect_log.names()
@@ -242,10 +240,8 @@ def test_unknown_outcome_is_decided_by_the_same_persons() -> None:
     clock.seconds += 60
     changed = Runner(make_boss(PAY, make_pay()), store=store, clock=clock)
 
-    outcome = changed.resume("r")
+    unknown = only_wait(changed.resume("r"))
 
-    assert isinstance(outcome, Suspended)
-    [unknown] = outcome.waits
     assert ("unknown", ("kim", "lee"), 2) == (
         unknown.kind,
         unknown.approvers,
@@ -255,7 +251,6 @@ def test_unknown_outcome_is_decided_by_the_same_persons() -> None:
         changed.decide(unknown.id, Answer("paid 5", by="eve"))
     assert isinstance(changed.decide(unknown.id, Answer("paid 5", by="kim")), Vote)
     assert isinstance(changed.decide(unknown.id, Answer("paid 5", by="lee")), Decision)
-    end = changed.resume("r")
-    assert isinstance(end, Finished)
+    end = expect(changed.resume("r"), Finished)
     assert ["paid 5"] == list(root_tool_results(end))
     assert ["pay 5"] == effect_log.names()

@@ -25,6 +25,7 @@ from continuations.errors import DecisionRefused, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage.contract import Page
 from tests.clocks import OffsetClock
+from tests.outcomes import expect
 from tests.stores import OneByOneStore
 
 HOUR = timedelta(hours=1)
@@ -69,8 +70,7 @@ class Office:
         model = ScriptedModel([[ToolCall(each.name, {}) for each in tools], "done"])
         agent = Agent("boss", tools=tools, model=model)
         self.runner = Runner(agent, store=self.store, clock=self.clock, groups=groups)
-        outcome = self.runner.start("go", run_id="r", by=by)
-        assert isinstance(outcome, Suspended)
+        outcome = expect(self.runner.start("go", run_id="r", by=by), Suspended)
         self.ids = {wait.tool: wait.id for wait in outcome.waits}
 
     def names(self, approver: Any, **options: Any) -> set[str]:

@@ -40,7 +40,9 @@ from continuations_storage import (
     Store,
 )
 from continuations_storage.contract import Watch
-from continuations_storage.faults import FaultyStore, ForwardingStore
+from continuations_storage.faults import FaultyStore
+from continuations_storage.forwarding import ForwardingStore
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, wait_until
 from tests.scripts import Script, call, scripted_model
 
@@ -118,8 +120,7 @@ async def start_waiting(store: Store, *run_ids: str) -> list[str]:
     other = AsyncRunner(asking_agent(), store=store)
     waits: list[str] = []
     for run_id in run_ids:
-        outcome = await other.start("go", run_id=run_id)
-        assert isinstance(outcome, Suspended)
+        outcome = expect(await other.start("go", run_id=run_id), Suspended)
         waits.append(outcome.waits[0].id)
     return waits
 

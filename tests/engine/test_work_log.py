@@ -14,6 +14,7 @@ from tests import scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
+from tests.outcomes import expect
 
 FIELDS = ("run_id", "version_from", "version_to", "outcome", "seconds")
 
@@ -43,8 +44,7 @@ def test_worker_logs_one_line_for_each_run_that_it_moved(
     clock = ManualClock()
     runner = Runner(make_boss(ONE_PAY_SCRIPT, pay), store=MemoryStore(), clock=clock)
 
-    outcome = runner.start("go", run_id="r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(runner.start("go", run_id="r1"), Suspended)
     assert [("r1", 0, 2, "suspended", 0.0)] == moved(lines)
     runner.resume("r1")  # moves nothing
     runner.sweep()

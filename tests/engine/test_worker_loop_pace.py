@@ -23,6 +23,7 @@ from continuations import (
 from continuations.engine.sweep.sweeping import Sweeper
 from continuations.tools import ToolWait
 from continuations_storage.faults import FaultyStore
+from tests.outcomes import expect
 from tests.sampling import RUNS_ALL_CASES
 from tests.scripts import call, scripted_model
 from tests.simulation.virtual_loop import VirtualLoop
@@ -184,8 +185,7 @@ def test_decision_by_the_same_runner_is_noticed_at_once() -> None:
     world = World(make_agent(call("question")))
 
     async def scenario() -> None:
-        outcome = await world.runner.start("go", run_id="r1")
-        assert isinstance(outcome, Suspended)
+        outcome = expect(await world.runner.start("go", run_id="r1"), Suspended)
         await asyncio.sleep(1000 - world.loop.time())
         await world.runner.decide(outcome.waits[0].id, Answer("blue"))
         await asyncio.sleep(20)
@@ -200,8 +200,7 @@ def test_decision_is_noticed_at_once_after_another_loop_of_the_runner_ended() ->
     world = World(make_agent(call("question")))
 
     async def scenario() -> None:
-        outcome = await world.runner.start("go", run_id="r1")
-        assert isinstance(outcome, Suspended)
+        outcome = expect(await world.runner.start("go", run_id="r1"), Suspended)
         first_stop, second_stop = asyncio.Event(), asyncio.Event()
         first = asyncio.ensure_future(world.runner.serve_forever(stop=first_stop))
         await asyncio.sleep(1)
@@ -255,8 +254,7 @@ def decided_by_another_process_at_1000(world: World) -> float:
 
     async def scenario() -> None:
         other = world.another_runner()
-        outcome = await world.runner.start("go", run_id="r1")
-        assert isinstance(outcome, Suspended)
+        outcome = expect(await world.runner.start("go", run_id="r1"), Suspended)
         await asyncio.sleep(1000 - world.loop.time())
         await other.decide(outcome.waits[0].id, Answer("blue"))
         await asyncio.sleep(20)

@@ -50,6 +50,7 @@ from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore, store_with_create_time
 from tests.ledger.fake_clock import make_ulid
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.stores import StoreWithListingTime
 
@@ -579,8 +580,7 @@ def test_job_that_is_waited_for_again_does_not_expire_by_a_wrong_clock(
 
     assert "external" == again.kind
     shared.machine(agents=[]).decide(again.id, Answer("7 pages"))
-    ended = shared.machine(agents=boss).resume("r1")
-    assert isinstance(ended, Finished)
+    ended = expect(shared.machine(agents=boss).resume("r1"), Finished)
     assert ["7 pages"] == root_tool_results(ended)
 
 

@@ -45,6 +45,7 @@ from tests.crash_points import every_crash
 from tests.ledger.copied_store import WAIT_ID, contents, fill, make_runner, start
 from tests.ledger.damage import overwrite
 from tests.ledger.interleaving import InterleavingStore
+from tests.outcomes import expect
 from tests.sampling import examples, sample
 
 LAYOUT_PAGE = Path(__file__).parents[2] / "docs" / "object-layout.md"
@@ -261,8 +262,7 @@ async def test_run_that_works_in_the_target_is_refused_by_name(
 
     result = await copy(source, target)
 
-    error = result.errors["r1"]
-    assert isinstance(error, RunExists)
+    error = expect(result.errors["r1"], RunExists)
     assert re.search(r"run r1 was not copied: .*runs/r1/", str(error))
     assert "Nothing was overwritten" in str(error)
     assert before == await contents(target)
@@ -352,9 +352,8 @@ async def test_no_copy_erases_a_run_that_the_target_shows(
     await erase(make_runner(source, clock), "")
     before = await contents(target)
 
-    error = (await copy(source, target)).errors["r1"]
+    error = expect((await copy(source, target)).errors["r1"], RunErased)
 
-    assert isinstance(error, RunErased)
     assert "erase it there, too" in str(error)
     assert before == await contents(target)
     await erase(make_runner(target, clock), "")
@@ -378,9 +377,8 @@ async def test_stopped_update_of_a_run_that_was_erased_shows_it_again(
     ]
     await erase(make_runner(source, clock), "")
 
-    error = (await copy(source, target)).errors["r1"]
+    assert isinstance((await copy(source, target)).errors["r1"], RunErased)
 
-    assert isinstance(error, RunErased)
     assert "suspended" == (await make_runner(target, clock).look("r1")).status
 
 
@@ -430,9 +428,8 @@ async def test_claimed_run_is_left_out_until_its_claim_ends(
 ) -> None:
     await abandon(source, clock)
 
-    busy = (await copy(source, target)).errors["r1"]
+    busy = expect((await copy(source, target)).errors["r1"], RunBusy)
 
-    assert isinstance(busy, RunBusy)
     assert 30 == (busy.until - clock.now()).total_seconds()
     assert {} == await contents(target)
     # The claim of a dead worker is copied: a worker of the target takes over.
@@ -487,9 +484,8 @@ async def test_bytes_of_others_stop_a_run(
     await start(make_runner(source, clock), "go", "r1")
     await overwrite(source, layout.version_key("r1", 1), body)
 
-    error = (await copy(source, target)).errors["r1"]
+    assert isinstance((await copy(source, target)).errors["r1"], kind)
 
-    assert isinstance(error, kind)
     assert {} == await contents(target)
 
 
@@ -675,8 +671,7 @@ async def prepare(
         await copy(source, target)
     first = (await runner.look("r1")).version
     await runner.decide(wait_id, Approve(by="kim"))
-    outcome = await runner.resume("r1")
-    assert isinstance(outcome, Suspended)
+    outcome = expect(await runner.resume("r1"), Suspended)
     newest = (await runner.look("r1")).version
     return outcome.waits[0].id, {newest} if is_new else {first, newest}
 
@@ -832,9 +827,8 @@ async def test_run_that_begins_in_the_target_during_a_copy_is_a_fork(
     await make_runner(theirs, clock).start("hello", run_id="r1")
     watched = WatchedStore(target, begin)
 
-    error = (await copy(source, watched)).errors["r1"]
+    error = expect((await copy(source, watched)).errors["r1"], RunExists)
 
-    assert isinstance(error, RunExists)
     assert "has another body" in str(error)
     assert "running" == (await make_runner(target, clock).look("r1")).status
 

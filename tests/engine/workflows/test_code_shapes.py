@@ -40,6 +40,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
+from tests.outcomes import expect
 
 
 class Machines:
@@ -511,11 +512,9 @@ def test_workflow_is_a_tool_of_an_agent_in_a_thread() -> None:
     )
     machines = Machines(Agent("boss", model=model, tools=[payroll]))
     for text in ("first", "second"):
-        waiting = machines.runner().thread(key="k").send("go")
-        assert isinstance(waiting, Suspended)
+        waiting = expect(machines.runner().thread(key="k").send("go"), Suspended)
         machines.decide(the_wait(waiting), Approve(by="kim"))
-        replied = machines.runner().resume(waiting.run_id)
-        assert isinstance(replied, Replied)
+        replied = expect(machines.runner().resume(waiting.run_id), Replied)
         assert text == replied.output
 
     assert [

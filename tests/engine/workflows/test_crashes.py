@@ -33,6 +33,7 @@ from continuations_storage import MemoryStore, Store
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash, remaining_keys
 from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay
+from tests.outcomes import expect
 from tests.python_path import python_path
 from tests.run_environment import ROOT, RunEnvironment
 
@@ -149,8 +150,7 @@ def test_nested_workflow_survives_a_crash_at_every_operation(
         store, clock = MemoryStore(), ManualClock()
         with point.process(store) as dying:
             runner = make_runner(make_nested(), store=dying, clock=clock)
-            outcome = runner.start("go", run_id=RUN)
-            assert isinstance(outcome, Suspended)
+            outcome = expect(runner.start("go", run_id=RUN), Suspended)
             for wait in outcome.waits:
                 decide(runner, wait, clock, environment.effect_names)
             runner.resume(RUN)
@@ -178,8 +178,7 @@ def test_given_up_calls_never_begin_after_a_crash(
         environment.clear_logs()
         store, clock = MemoryStore(), ManualClock()
         runner = make_runner(make_race(), store=store, clock=clock)
-        waiting = runner.start({}, run_id=RUN)
-        assert isinstance(waiting, Suspended)
+        waiting = expect(runner.start({}, run_id=RUN), Suspended)
         (question,) = [w for w in waiting.waits if w.kind == "question"]
         assert 3 == len(waiting.waits)
         runner.decide(question.id, Answer("stop"))

@@ -31,6 +31,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay, the_wait
 from tests.hostile.editable_store import EditableStore
+from tests.outcomes import expect
 
 Change: TypeAlias = "Callable[[list[Message], FrameRow], FrameRow | None]"
 
@@ -370,9 +371,8 @@ def test_entries_that_fit_go_on(change: Change) -> None:
     """Without a damage, the forged bytes are as good as those of a worker."""
     run = DamagedRun(change)
 
-    waiting = run.runner().resume(RUN)
+    waiting = expect(run.runner().resume(RUN), Suspended)
 
-    assert isinstance(waiting, Suspended)
     run.runner().decide(the_wait(waiting), Approve(by="kim"))
     assert "kim paid 8" == run.runner().resume(RUN).result()
     assert [*EFFECTS, "pay 8"] == effect_log.names()

@@ -20,6 +20,7 @@ from continuations.testing import AgentHarness
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.workflows.flow_tools import add, pay
+from tests.outcomes import expect
 
 
 @workflow(tools=[add, pay])
@@ -131,9 +132,8 @@ def test_lambda_starts_a_workflow_with_its_arguments() -> None:
 def test_arguments_as_a_dict_are_checked() -> None:
     runner = Runner(purchase, store=MemoryStore())
 
-    started = runner.start({"cents": 4}, run_id="r1")
+    started = expect(runner.start({"cents": 4}, run_id="r1"), Suspended)
 
-    assert isinstance(started, Suspended)
     assert "pay" == started.waits[0].tool
     with pytest.raises(InvalidInput, match="do not fit"):
         runner.start({"euros": 4})

@@ -39,6 +39,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 
 # Texts -------------------------------------------------------------------------------
@@ -72,11 +73,9 @@ def test_code_reads_texts_without_the_words_for_models(
     runner = make_runner(with_texts)
     runner.start(with_texts.bind(), run_id=RUN)
     runner.decide(the_wait(runner.resume(RUN)), Deny(by="kim", reason="Too dear."))
-    second = runner.resume(RUN)
-    assert isinstance(second, Suspended)
+    second = expect(runner.resume(RUN), Suspended)
     runner.cancel(RUN, call=second.waits[0].call_id, by="kim")
-    third = runner.resume(RUN)
-    assert isinstance(third, Suspended)
+    third = expect(runner.resume(RUN), Suspended)
     runner.cancel(RUN, call=third.waits[0].call_id, by="kim")
 
     assert [
@@ -238,8 +237,7 @@ def test_operator_cancels_one_branch_and_the_other_goes_on(
         return [str(each) for each in done]
 
     runner = make_runner(both)
-    waiting = runner.start(both.bind(), run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start(both.bind(), run_id=RUN), Suspended)
     first, second = waiting.waits
     runner.cancel(RUN, call=first.call_id, by="kim")
     runner.decide(second.id, Approve(by="kim"))

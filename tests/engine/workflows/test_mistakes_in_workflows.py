@@ -20,12 +20,12 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
+from tests.outcomes import expect
 
 
 def failure_of(code: Any, *args: Any) -> tuple[str, str]:
     """Return the code and the text with which a workflow fails at its start."""
-    ended = make_runner(code).start(code.bind(*args), run_id=RUN)
-    assert isinstance(ended, Failed)
+    ended = expect(make_runner(code).start(code.bind(*args), run_id=RUN), Failed)
     return ended.error.code, ended.error.message
 
 
@@ -144,9 +144,8 @@ def test_tool_is_not_called_like_a_function() -> None:
     async def calls(_flow: Flow) -> None:
         add(None, 1, 2)  # type: ignore[arg-type]
 
-    ended = make_runner(calls).start(calls.bind(), run_id=RUN)
+    ended = expect(make_runner(calls).start(calls.bind(), run_id=RUN), Failed)
 
-    assert isinstance(ended, Failed)
     assert "await flow.call(add, ...)" in ended.error.message
 
 
@@ -159,8 +158,7 @@ def test_arguments_are_checked_where_they_are_given() -> None:
         sums.bind("x")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="missing a required argument"):
         sums.bind()  # type: ignore[call-arg]
-    ended = make_runner(sums).start(sums.bind(1), run_id=RUN)
-    assert isinstance(ended, Failed)
+    ended = expect(make_runner(sums).start(sums.bind(1), run_id=RUN), Failed)
     assert "the arguments of add do not fit" in ended.error.message
 
 
@@ -174,8 +172,7 @@ def test_arguments_of_a_workflow_are_checked_where_it_is_called() -> None:
         result: int = await flow.call(twice, first)
         return result + await flow.call(twice, "x")
 
-    ended = make_runner(calls).start(calls.bind(1), run_id=RUN)
-    assert isinstance(ended, Failed)
+    ended = expect(make_runner(calls).start(calls.bind(1), run_id=RUN), Failed)
     assert "the arguments of twice do not fit" in ended.error.message
 
 
@@ -203,9 +200,8 @@ def test_call_is_awaited_once() -> None:
         await made
         await made
 
-    ended = make_runner(twice).start(twice.bind(), run_id=RUN)
+    ended = expect(make_runner(twice).start(twice.bind(), run_id=RUN), Failed)
 
-    assert isinstance(ended, Failed)
     assert "a call of add was awaited before" in ended.error.message
 
 
@@ -266,9 +262,8 @@ def test_denied_call_fails_the_run_with_its_reason() -> None:
     wait_id = the_wait(runner.start(pays.bind(), run_id=RUN))
     runner.decide(wait_id, Deny(by="kim", reason="Too much."))
 
-    ended = runner.resume(RUN)
+    ended = expect(runner.resume(RUN), Failed)
 
-    assert isinstance(ended, Failed)
     text = "CallDenied: a person refused this call. It was not executed. Reason: "
     assert ("call", f"{text}Too much.") == (ended.error.code, ended.error.message)
 

@@ -43,6 +43,7 @@ from tests.engine.workflows.flow_tools import (
     the_wait,
 )
 from tests.hostile.editable_store import EditableStore
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 
 WAITING, PASSED = (1_000, 100) if os.environ.get("TORTURE") else (300, 30)
@@ -201,9 +202,8 @@ def test_rewound_run_ends_like_an_undisturbed_one(
         trip = begun.copy()
         rewound = trip.runner().rewind(RUN, version)
 
-        ended = trip.finish(repeats=repeats)
+        ended = expect(trip.finish(repeats=repeats), Finished)
 
-        assert isinstance(ended, Finished)
         assert result == ended.result(), version
         done = trip.effects()
         again = Counter(done) - Counter({*done})

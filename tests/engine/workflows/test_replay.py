@@ -40,6 +40,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
+from tests.outcomes import expect, only_wait
 from tests.run_environment import RunEnvironment
 
 OPEN_FILES = Path("/proc/self/fd")
@@ -229,10 +230,8 @@ def test_length_of_a_sleep_may_change(seconds: int, due: int) -> None:
     old, new = program(("sleep", 60), 1), program(("sleep", seconds), 1)
     make_runner(old, store=store, clock=clock).start(old.bind(), run_id=RUN)
 
-    waiting = make_runner(new, store=store, clock=clock).resume(RUN)
+    wait = only_wait(make_runner(new, store=store, clock=clock).resume(RUN))
 
-    assert isinstance(waiting, Suspended)
-    (wait,) = waiting.waits
     assert clock.now() + timedelta(seconds=due) == wait.deadline
     clock.seconds = due
     assert isinstance(make_runner(new, store=store, clock=clock).resume(RUN), Suspended)
@@ -280,9 +279,8 @@ def test_restart_checks_its_arguments() -> None:
     async def wrong(flow: Flow, month: int) -> None:
         flow.restart("x" * month)
 
-    ended = make_runner(wrong).start(wrong.bind(1), run_id=RUN)
+    ended = expect(make_runner(wrong).start(wrong.bind(1), run_id=RUN), Failed)
 
-    assert isinstance(ended, Failed)
     assert "the arguments of wrong do not fit" in str(ended.error.message)
 
 

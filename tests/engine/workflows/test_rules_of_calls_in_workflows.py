@@ -54,6 +54,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 
 
@@ -98,17 +99,16 @@ def test_cancelled_call_takes_no_second_vote() -> None:
 
     store = MemoryStore()
     runner = make_runner(gives_up, store=store)
-    waiting = runner.start(gives_up.bind(), run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start(gives_up.bind(), run_id=RUN), Suspended)
     waits = {wait.tool: wait.id for wait in waiting.waits}
     runner.decide(waits["transfer"], Approve(by="kim"))
     runner.decide(waits["pay"], Approve(by="kim"))
-    waiting = make_runner(gives_up, store=store).resume(RUN)
+    asked = make_runner(gives_up, store=store).resume(RUN)
 
     runner = make_runner(gives_up, store=store)
     with pytest.raises(Cancelled):
         runner.decide(waits["transfer"], Approve(by="lee"))
-    runner.decide(the_wait(waiting, "question"), Answer("yes"))
+    runner.decide(the_wait(asked, "question"), Answer("yes"))
     assert "paid 1" == runner.resume(RUN).result()
     assert ["pay 1"] == effect_log.names()
 
@@ -302,9 +302,8 @@ def test_code_cannot_catch_a_denial_that_stops_the_run() -> None:
     runner = make_runner(signs, store=store)
     runner.decide(the_wait(waiting), Deny(by="kim", reason="No."))
 
-    ended = make_runner(signs, store=store).resume(RUN)
+    ended = expect(make_runner(signs, store=store).resume(RUN), Failed)
 
-    assert isinstance(ended, Failed)
     assert ("denied", "sign was denied: No.") == (ended.error.code, ended.error.message)
     assert isinstance(make_runner(signs, store=store).resume(RUN), Failed)
     assert [] == effect_log.names()
@@ -541,15 +540,13 @@ def test_usage_of_a_run_covers_the_agents_below() -> None:
 
     store = MemoryStore()
     runner = make_runner(outer, store=store, prices=PRICES)
-    waiting = runner.start(outer.bind(), run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start(outer.bind(), run_id=RUN), Suspended)
     usage = waiting.continuation.usage
     assert (2, 20) == (usage.requests, usage.input_tokens)
     runner.decide(the_wait(waiting), Approve(by="kim"))
 
-    ended = make_runner(outer, store=store, prices=PRICES).resume(RUN)
+    ended = expect(make_runner(outer, store=store, prices=PRICES).resume(RUN), Finished)
 
-    assert isinstance(ended, Finished)
     usage = ended.continuation.usage
     assert (3, 30, "0.03", "USD") == (
         usage.requests,

@@ -42,6 +42,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 
 
@@ -221,9 +222,8 @@ def test_cancelled_run_keeps_its_history() -> None:
     before = runner.look(RUN).root.messages
     runner.cancel(RUN, reason="too late")
 
-    ended = runner.resume(RUN)
+    ended = expect(runner.resume(RUN), Failed)
 
-    assert isinstance(ended, Failed)
     assert "cancelled" == ended.error.code
     *kept, last = runner.look(RUN).root.messages
     assert [*before] == kept
@@ -398,7 +398,6 @@ def test_waits_name_the_workflow_and_the_audit_names_the_waits() -> None:
 def test_finished_workflow_has_its_result() -> None:
     runner, clock = at_the_approval()
 
-    ended = finish(runner, clock, RUN)
+    assert isinstance(finish(runner, clock, RUN), Finished)
 
-    assert isinstance(ended, Finished)
     assert "kim: paid 3" == runner.look(RUN).output

@@ -14,6 +14,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay, the_wait
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 
 
@@ -45,9 +46,8 @@ async def ages(_flow: Flow) -> None:
 
 @pytest.mark.parametrize("code", [event, lock, queue, ages], ids=lambda each: each.name)
 def test_function_that_nothing_wakes_fails(code: Any) -> None:
-    ended = make_runner(code).start(code.bind(), run_id=RUN)
+    ended = expect(make_runner(code).start(code.bind(), run_id=RUN), Failed)
 
-    assert isinstance(ended, Failed)
     assert "stuck" == ended.error.code
     assert "no call, wait or timer" in ended.error.message
 
@@ -67,8 +67,7 @@ def test_function_is_stuck_after_its_last_outcome() -> None:
     runner.decide(the_wait(waiting, "question"), Answer("yes"))
 
     for _ in range(2):
-        ended = make_runner(late, store=store).resume(RUN)
-        assert isinstance(ended, Failed)
+        ended = expect(make_runner(late, store=store).resume(RUN), Failed)
         assert "stuck" == ended.error.code
     assert ["add 1+1"] == effect_log.names()
 

@@ -32,6 +32,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
+from tests.outcomes import expect
 
 
 def limited(seconds: int) -> Any:
@@ -175,8 +176,7 @@ def test_failing_task_closes_the_waits_of_its_group(
         return await ask("Over?")
 
     runner = make_runner(groups)
-    waiting = runner.start(groups.bind(), run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start(groups.bind(), run_id=RUN), Suspended)
     ids = {wait.question or wait.kind: wait.id for wait in waiting.waits}
     runner.decide(ids["Fail?"], Answer("yes"))
     with caplog.at_level("CRITICAL"):

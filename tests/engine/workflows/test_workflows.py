@@ -49,6 +49,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
+from tests.outcomes import expect
 
 # One after another, and at the same time ---------------------------------------------
 
@@ -65,9 +66,8 @@ def test_calls_run_once_over_a_suspension() -> None:
     waiting = make_runner(bill, store=store).start(bill.bind(3), run_id=RUN)
     make_runner(bill, store=store).decide(the_wait(waiting), Approve(by="kim"))
 
-    ended = make_runner(bill, store=store).resume(RUN)
+    ended = expect(make_runner(bill, store=store).resume(RUN), Finished)
 
-    assert isinstance(ended, Finished)
     assert "paid 3" == ended.output
     assert ["add 0+0", "add 0+1", "add 1+2", "pay 3"] == effect_log.names()
 
@@ -80,8 +80,7 @@ def test_branches_wait_at_the_same_time() -> None:
         return [task.result() for task in paid]
 
     runner = make_runner(both)
-    waiting = runner.start(both.bind(), run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start(both.bind(), run_id=RUN), Suspended)
     assert 2 == len(waiting.waits)
 
     runner.decide(waiting.waits[1].id, Approve(by="kim"))
@@ -123,8 +122,7 @@ def test_workflow_is_a_tool_of_an_agent() -> None:
     boss = Agent("boss", tools=[payroll], model=model)
     runner = make_runner(boss)
 
-    waiting = runner.start("go", run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start("go", run_id=RUN), Suspended)
     assert ("boss", "payroll", "pay") == waiting.waits[0].path
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
 
@@ -148,8 +146,7 @@ def test_first_of_several_cancels_the_others() -> None:
         return answer.result()
 
     runner = make_runner(first)
-    waiting = runner.start(first.bind(), run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start(first.bind(), run_id=RUN), Suspended)
     by_text = {wait.question: wait.id for wait in waiting.waits}
 
     runner.decide(by_text["B?"], Answer("b"))
@@ -173,8 +170,7 @@ def test_outcomes_come_in_the_order_of_their_decisions() -> None:
 
     clock = ManualClock()
     runner = make_runner(race, clock=clock)
-    waiting = runner.start(race.bind(), run_id=RUN)
-    assert isinstance(waiting, Suspended)
+    waiting = expect(runner.start(race.bind(), run_id=RUN), Suspended)
     for wait in reversed(waiting.waits):
         clock.seconds += 1
         runner.decide(wait.id, Answer(f"to {wait.question}"))
@@ -395,9 +391,8 @@ def test_exception_of_the_code_fails_the_run_and_is_not_retried() -> None:
         raise LookupError("nothing there")
 
     runner = make_runner(breaks)
-    ended = runner.start(breaks.bind(), run_id=RUN)
+    ended = expect(runner.start(breaks.bind(), run_id=RUN), Failed)
 
-    assert isinstance(ended, Failed)
     assert ("exception", "LookupError: nothing there") == (
         ended.error.code,
         ended.error.message,
@@ -411,9 +406,8 @@ def test_exit_of_the_code_fails_the_run() -> None:
     async def leaves(_flow: Flow) -> None:
         raise SystemExit(3)
 
-    ended = make_runner(leaves).start(leaves.bind(), run_id=RUN)
+    ended = expect(make_runner(leaves).start(leaves.bind(), run_id=RUN), Failed)
 
-    assert isinstance(ended, Failed)
     assert "SystemExit: 3" == ended.error.message
 
 
@@ -468,9 +462,8 @@ def test_result_without_json_fails_the_run() -> None:
     async def returns(_flow: Flow) -> Any:
         return object()
 
-    ended = make_runner(returns).start(returns.bind(), run_id=RUN)
+    ended = expect(make_runner(returns).start(returns.bind(), run_id=RUN), Failed)
 
-    assert isinstance(ended, Failed)
     assert "result" == ended.error.code
 
 

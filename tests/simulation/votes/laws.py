@@ -14,6 +14,7 @@ from continuations.core.rows.quorum import Vote
 from continuations.core.rows.slots import Slot
 from continuations.core.rows.waits import Wait
 from continuations.ledger import markers
+from tests.outcomes import expect
 from tests.simulation.evidence import Evidence
 
 
@@ -71,8 +72,7 @@ class Count:
             self._escalate(evidence, slot, at)
 
     def _escalate(self, evidence: Evidence, slot: Slot, at: float) -> None:
-        action = self.wait.on_deadline
-        assert isinstance(action, Escalate)
+        action = expect(self.wait.on_deadline, Escalate)
         self.approvers, self.needed, self.ballots = action.to, action.votes, {}
         self.deadline = slot.deadline
         marker = markers.deadline_marker(replace(self.wait, deadline=slot.deadline))

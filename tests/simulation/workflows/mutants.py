@@ -32,6 +32,7 @@ from continuations.engine.worker.run_loop import ActionTasks, OperatorEffects, R
 from continuations.engine.workflow import flow_drives
 from continuations.engine.workflow.flow_drives import FlowDrives
 from continuations.value_class import replace
+from tests.outcomes import expect
 from tests.simulation.families import PASTS_OF_WORKFLOWS, WORKFLOWS
 from tests.simulation.mutants.mutant import (
     Original,
@@ -144,8 +145,7 @@ def the_seed_of_a_workflow_changes() -> Patches:
         facts = log.messages[0].metadata if log.messages else None
         if base is None or not facts or "seed" not in facts:
             return log
-        start = entry_of(log.messages[0])
-        assert isinstance(start, StartEntry)
+        start = expect(entry_of(log.messages[0]), StartEntry)
         other = message_of(start._replace(seed=f"{start.seed}0"))
         return MessageLog(log.id, (other, *log.messages[1:]))
 
