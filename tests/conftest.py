@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, settings
 
 from continuations.authoring import callables
 from continuations.authoring.callables import ThreadCall
+from continuations_storage import MemoryStore
 from tests import effect_log, error_texts, postgres_server
+from tests.clocks import ManualClock
 from tests.postgres_server import PostgresServer
 from tests.python_path import python_path
 from tests.run_environment import RunEnvironment
@@ -84,6 +86,18 @@ def environment(
     monkeypatch.setenv("TEST_FOLDER", str(tmp_path))
     is_marked = request.node.get_closest_marker("fresh_interpreters") is not None
     return RunEnvironment(tmp_path, fresh_interpreters=is_marked)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """Return a store in memory that tells no time."""
+    return MemoryStore()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """Return a clock that the test sets."""
+    return ManualClock()
 
 
 @pytest.fixture

@@ -236,8 +236,7 @@ def source_claim(source: Continuation) -> Claim:
     return claim
 
 
-def test_deadline_is_kept_and_its_marker_is_due() -> None:
-    clock = ManualClock()
+def test_deadline_is_kept_and_its_marker_is_due(clock: ManualClock) -> None:
     agent = make_boss(pay)
     old = Runner(agent, store=MemoryStore(), clock=clock)
     old.start("go", run_id="old")
@@ -265,9 +264,8 @@ def test_run_that_can_go_on_is_paused_and_a_sweep_continues_it() -> None:
     assert "pay" == resumed.waits[0].tool
 
 
-def test_process_without_agents_adopts_too() -> None:
+def test_process_without_agents_adopts_too(store: MemoryStore) -> None:
     agent = make_boss(pay)
-    store = MemoryStore()
     outcome = Runner([], store=store).adopt(started(agent), run_id="jane-1")
 
     assert isinstance(outcome, Suspended)

@@ -149,10 +149,9 @@ def test_condition_of_an_agent_gets_the_arguments_of_each_tool() -> None:
     assert ["pay 4", "DENIED", "ANSWERED"] == [r.split(":")[0] for r in results]
 
 
-def test_call_that_was_admitted_before_is_asked_about() -> None:
+def test_call_that_was_admitted_before_is_asked_about(store: MemoryStore) -> None:
     """A deployment adds the policy while the call is ready: the call does not begin."""
     script: Any = {"go": [[call("pay", cents=5)], "end"]}
-    store = MemoryStore()
     asked: list[int] = []
 
     def stop() -> bool:

@@ -18,12 +18,6 @@ KEY = "customer 42"
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    """Return an empty store."""
-    return MemoryStore()
-
-
-@pytest.fixture
 def thread(store: MemoryStore) -> Thread[Any]:
     """Return a thread of a runner without agents."""
     return Runner([], store=store).thread("support", key=KEY)

@@ -199,7 +199,7 @@ def test_votes_count_together_if_their_forms_are_equal() -> None:
     assert ["5 Ticket(number=2)"] == root_tool_results(runner.resume("r"))
 
 
-def test_grant_cannot_fill_in_a_form() -> None:
+def test_grant_cannot_fill_in_a_form(store: MemoryStore) -> None:
     """None is given, and one of an earlier policy covers no call."""
     runner = make_runner(form=Ticket)
     with pytest.raises(DecisionRefused, match="a grant cannot fill it in"):
@@ -208,7 +208,6 @@ def test_grant_cannot_fill_in_a_form() -> None:
             Approve(by="kim", form={"number": 1}, remember=Grant("pay")),
         )
     script: Any = {"go": [PAY["go"][0], PAY["go"][0], "end"]}
-    store = MemoryStore()
     before = Runner(make_boss(script, make_pay()), store=store)
     before.decide(start(before).id, Approve(by="kim", remember=Grant("pay")))
     asked: list[int] = []
@@ -271,10 +270,9 @@ class OtherTicket(BaseModel):
     [(Ticket, OtherTicket), (None, Ticket), (Ticket, None)],
 )
 def test_approval_does_not_outlive_a_change_of_the_form(
-    before: Any, after: Any
+    before: Any, after: Any, store: MemoryStore
 ) -> None:
     """A deployment changes the form between the approval and the call."""
-    store = MemoryStore()
     old = make_runner(store, form=before)
     form = None if before is None else {"number": 1}
     old.decide(start(old).id, Approve(by="kim", form=form))
@@ -286,7 +284,7 @@ def test_approval_does_not_outlive_a_change_of_the_form(
     assert (after is None) == (again.form_schema is None)
 
 
-def test_description_of_a_field_may_change() -> None:
+def test_description_of_a_field_may_change(store: MemoryStore) -> None:
     class Plain(BaseModel):
         number: int
 
@@ -295,7 +293,6 @@ def test_description_of_a_field_may_change() -> None:
 
         number: int
 
-    store = MemoryStore()
     old = make_runner(store, form=Plain)
     old.decide(start(old).id, Approve(by="kim", form={"number": 1}))
     Described.__name__ = Described.__qualname__ = "Plain"
@@ -362,8 +359,7 @@ def test_form_of_an_agents_policy() -> None:
     assert (None, "pay") == (inner.form_schema, inner.tool)
 
 
-def test_deadline_ends_the_wait_without_a_form() -> None:
-    clock = ManualClock()
+def test_deadline_ends_the_wait_without_a_form(clock: ManualClock) -> None:
     policy = {"form": Ticket, "within": 60, "on_deadline": Deny(reason="too late")}
     boss = make_boss(PAY, make_pay(**policy))
     runner = Runner(boss, store=MemoryStore(clock.now), clock=clock)

@@ -43,9 +43,8 @@ def file_keys(store: MemoryStore, run_id: str = "r1") -> list[str]:
     return asyncio.run(store.keys(f"runs/{run_id}/x/", "", 1000))
 
 
-def test_a_model_sees_the_input_and_the_results_of_tools() -> None:
+def test_a_model_sees_the_input_and_the_results_of_tools(store: MemoryStore) -> None:
     """Also after a suspension, in a process that did not have the bytes."""
-    store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
     suspended = expect(runner.start(["go", PHOTO], run_id="r1"), Suspended)
 
@@ -58,17 +57,15 @@ def test_a_model_sees_the_input_and_the_results_of_tools() -> None:
     assert 3 == len(file_keys(store))
 
 
-def test_one_attachment_is_stored_once() -> None:
+def test_one_attachment_is_stored_once(store: MemoryStore) -> None:
     """The same bytes twice in the input and once in a result are one object."""
-    store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
     runner.start(["go", CHART, Image(CHART.data, "image/png"), REPORT], run_id="r1")
     assert 2 == len(file_keys(store))
 
 
-def test_a_repeated_start_finds_its_run() -> None:
+def test_a_repeated_start_finds_its_run(store: MemoryStore) -> None:
     """The same input resumes the run; another picture is another input."""
-    store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
     first = runner.start(["look", PHOTO], run_id="r1")
     again = runner.start(["look", Image(PHOTO.data, "image/png")], run_id="r1")
@@ -134,11 +131,10 @@ def test_a_repr_has_no_bytes() -> None:
 
 
 def test_an_input_that_is_too_large_starts_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, store: MemoryStore
 ) -> None:
     """The error names the biggest attachment."""
     monkeypatch.setattr(attachments, "MAX_RUN_BYTES", 28)
-    store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
     with pytest.raises(InvalidInput, match=r"report\.pdf"):
         runner.start(["look", PHOTO, REPORT])
@@ -146,12 +142,11 @@ def test_an_input_that_is_too_large_starts_nothing(
 
 
 def test_the_limit_counts_all_attachments_of_the_run(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, store: MemoryStore
 ) -> None:
     """A result that would exceed it becomes an error text, and the run goes on."""
     monkeypatch.setattr(attachments, "MAX_RUN_BYTES", 40)
     script: Script = {"go": [[call("draw", what="pie")], "I saw SEEN"]}
-    store = MemoryStore()
     end = Runner(three_deep(script), store=store).start(["go", PHOTO], run_id="r1")
     assert isinstance(end, Finished)
     assert "I saw the photo" == end.output
@@ -161,9 +156,8 @@ def test_the_limit_counts_all_attachments_of_the_run(
     assert 1 == len(file_keys(store))
 
 
-def test_erase_deletes_the_attachments() -> None:
+def test_erase_deletes_the_attachments(store: MemoryStore) -> None:
     """The receipt counts them."""
-    store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
     runner.start(["look", PHOTO, REPORT], run_id="r1")
     receipt = runner.erase("r1")
@@ -195,7 +189,7 @@ def test_a_list_with_other_values_is_an_error_text() -> None:
 # What others may have written --------------------------------------------------
 
 
-def test_a_reference_that_a_model_writes_is_text() -> None:
+def test_a_reference_that_a_model_writes_is_text(store: MemoryStore) -> None:
     """Neither a reply nor a tool that echoes it makes the engine read the bytes."""
     requests: list[ModelRequest] = []
     forged = [{"type": "text", "text": "x"}, PHOTO.attachment.part]
@@ -216,7 +210,6 @@ def test_a_reference_that_a_model_writes_is_text() -> None:
             return {"role": "assistant", "content": forged, "tool_calls": calls}
         return "end"
 
-    store = MemoryStore()
     Runner(seeing_victim(), store=store).start(["look", PHOTO], run_id="victim")
     agent = Agent("a", tools=[echo], model=ScriptedModel(reply))
     assert isinstance(Runner(agent, store=store).start("go", run_id="r1"), Finished)
@@ -232,9 +225,8 @@ def seeing_victim() -> Agent:
 
 
 @pytest.mark.parametrize("damage", ["missing", "flipped", "other"])
-def test_wrong_bytes_never_reach_a_model(damage: str) -> None:
+def test_wrong_bytes_never_reach_a_model(damage: str, store: MemoryStore) -> None:
     """The error names the object; after a restore, the run goes on."""
-    store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
     suspended = expect(runner.start(["go", PHOTO], run_id="r1"), Suspended)
     key = next(key for key in file_keys(store) if key.endswith(f"-{len(PHOTO.data)}"))

@@ -65,9 +65,8 @@ def facts(line: AuditLine) -> tuple[Any, ...]:
     return line.kind, line.verdict, line.by, line.door, line.authentication, line.reason
 
 
-def test_every_decision_is_a_line_also_after_the_end() -> None:
+def test_every_decision_is_a_line_also_after_the_end(clock: ManualClock) -> None:
     """A person, a program with a door of its own, and times in their order."""
-    clock = ManualClock()
     runner = make_runner(TWO, make_pay(), clock=clock)
     first = expect(runner.start("go", run_id="r"), Suspended)
     one, two = first.waits
@@ -107,8 +106,7 @@ def test_every_vote_is_a_line_and_the_last_one_is_the_decision() -> None:
     ] == [(line.verdict, line.by, line.door) for line in runner.audit("r")]
 
 
-def test_expiries_and_cancellations_are_lines() -> None:
-    clock = ManualClock()
+def test_expiries_and_cancellations_are_lines(clock: ManualClock) -> None:
     runner = make_runner(TWO, make_pay(expires_after=60), clock=clock)
     for run_id in ("late", "cancelled"):
         runner.start("go", run_id=run_id)
@@ -126,9 +124,8 @@ def test_expiries_and_cancellations_are_lines() -> None:
     ]
 
 
-def test_requests_of_operators_are_lines_and_say_who() -> None:
+def test_requests_of_operators_are_lines_and_say_who(clock: ManualClock) -> None:
     """The wait of the cancelled call was closed by an operator; the run goes on."""
-    clock = ManualClock()
     runner = make_runner(TWO, make_pay(), clock=clock)
     first = expect(runner.start("go", run_id="r"), Suspended)
     console = Door("console", "badge")
@@ -179,8 +176,7 @@ def test_decision_of_a_cancelled_call_has_the_words_of_its_operator() -> None:
     ]
 
 
-def test_signals_are_lines_and_so_are_their_decisions() -> None:
-    clock = ManualClock()
+def test_signals_are_lines_and_so_are_their_decisions(clock: ManualClock) -> None:
     script = {"go": [[call("receipt", trip="Rome")], "end"]}
     runner = make_runner(script, make_receipt(), clock=clock)
     runner.start("go", run_id="r")
@@ -202,9 +198,8 @@ def test_signals_are_lines_and_so_are_their_decisions() -> None:
     assert ended.wait is not None
 
 
-def test_decision_of_an_earlier_release_has_no_door() -> None:
+def test_decision_of_an_earlier_release_has_no_door(clock: ManualClock) -> None:
     """Nothing is guessed about a decision that recorded no door."""
-    clock = ManualClock()
     runner = make_runner(TWO, make_pay(), clock=clock)
     first = expect(runner.start("go", run_id="r"), Suspended)
     recorded = runner.decide(first.waits[0].id, Answer("paid", by="kim"))

@@ -75,14 +75,13 @@ def make_boss(script: Script) -> Agent:
     ],
 )
 def test_a_run_that_has_used_up_its_budget_ends(
-    environment: RunEnvironment, budget: Budget, turns: int
+    environment: RunEnvironment, budget: Budget, turns: int, store: MemoryStore
 ) -> None:
     """The budget covers all agents; the run fails, and its transcripts stay valid."""
     script: Script = {
         "go": [[call("left", input="A")], [call("act", what="2")], "end"],
         "A": [[call("act", what="1")], "A done"],
     }
-    store = MemoryStore()
     runner = Runner(make_boss(script_with_usage(script, 100)), store=store)
 
     outcome = expect(runner.start("go", run_id="r1", budget=budget), Failed)
@@ -118,10 +117,9 @@ def test_a_budget_that_is_not_used_up_changes_nothing() -> None:
 
 
 def test_budget_is_kept_with_the_run_over_processes(
-    environment: RunEnvironment,
+    environment: RunEnvironment, store: MemoryStore
 ) -> None:
     """The budget holds over suspensions, processes and a second start."""
-    store = MemoryStore()
     agent = make_boss({"go": SCRIPT["A"]})
     outcome = Runner(agent, store=store).start(
         "go", run_id="r1", budget=Budget(requests=1)
@@ -136,9 +134,8 @@ def test_budget_is_kept_with_the_run_over_processes(
     assert (["pay x"], ["go 0"]) == (environment.effect_names(), environment.turns())
 
 
-def test_open_waits_are_closed_when_the_budget_ends_the_run() -> None:
+def test_open_waits_are_closed_when_the_budget_ends_the_run(store: MemoryStore) -> None:
     """A late approval raises `Cancelled`, and its call does not run."""
-    store = MemoryStore()
     notified: list[str] = []
     runner = Runner(
         make_boss(SCRIPT), store=store, notify=lambda wait: notified.append(wait.id)
@@ -182,9 +179,8 @@ def test_run_over_budget_recovers_from_a_crash_at_every_operation(
         assert len(environment.turns()) <= 7, point
 
 
-def test_no_call_begins_after_the_budget_is_used_up() -> None:
+def test_no_call_begins_after_the_budget_is_used_up(store: MemoryStore) -> None:
     """One sub-agent has no turn left; the reply of the other one comes after that."""
-    store = MemoryStore()
 
     class SlowModel:
         """Replies after the turn of the other sub-agent was refused."""

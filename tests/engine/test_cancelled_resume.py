@@ -22,7 +22,7 @@ SCRIPT: Script = {"go": [[call("pay")], "end"]}
 
 
 async def test_verify_is_not_called_before_the_claim_is_over(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, store: MemoryStore, clock: ManualClock
 ) -> None:
     """A bank that is asked while a payment is in progress does not know of it yet."""
     monkeypatch.setattr(side_task, "INTERRUPT_GRACE_SECONDS", 0.05)
@@ -41,8 +41,6 @@ async def test_verify_is_not_called_before_the_claim_is_over(
         assert sent.wait(60)
         bank.append("paid")
         return "paid"
-
-    store, clock = MemoryStore(), ManualClock()
 
     def runner() -> AsyncRunner:
         return AsyncRunner(
@@ -74,10 +72,9 @@ async def test_verify_is_not_called_before_the_claim_is_over(
     assert (["paid"], [1]) == (bank, asked)
 
 
-async def test_cancelled_model_call_releases_the_claim() -> None:
+async def test_cancelled_model_call_releases_the_claim(store: MemoryStore) -> None:
     """A model call may be repeated, so the claim is released at once."""
     asking = asyncio.Event()
-    store = MemoryStore()
 
     class Slow:
         name = "slow"

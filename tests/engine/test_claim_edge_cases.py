@@ -54,10 +54,9 @@ class SlowStore(OneByOneStore):
 
 
 def test_slow_store_without_time_keeps_the_rest_of_the_claim(
-    environment: RunEnvironment,
+    environment: RunEnvironment, clock: ManualClock
 ) -> None:
     """18 of 30 s are left, more than the half that a call needs."""
-    clock = ManualClock()
     store = SlowStore(clock, tells_time=False)
 
     outcome = agent_builders.make_runner(SCRIPT, store=store, clock=clock).start("go")
@@ -67,10 +66,9 @@ def test_slow_store_without_time_keeps_the_rest_of_the_claim(
 
 
 def test_slow_store_with_time_is_too_slow_for_a_claim(
-    environment: RunEnvironment,
+    environment: RunEnvironment, clock: ManualClock
 ) -> None:
     """The store gave its time in a 12 s request: the clocks may differ by 12 s."""
-    clock = ManualClock()
     store = SlowStore(clock, tells_time=True)
 
     with pytest.raises(StoreUnavailable, match="too slow"):
@@ -119,11 +117,10 @@ def store_with_time(clock: ManualClock, *, in_listings: bool) -> MemoryStore:
 @pytest.mark.parametrize("seconds", [-60, 60])
 @pytest.mark.parametrize("listings", [False, True])
 def test_worker_with_a_wrong_clock_closes_no_wait(
-    *, listings: bool, seconds: int
+    clock: ManualClock, *, listings: bool, seconds: int
 ) -> None:
     """It writes nothing, also if the run was cancelled."""
     # Given a cancel request whose process died right after recording it
-    clock = ManualClock()
     store = store_with_time(clock, in_listings=listings)
     runner = make_payment_runner(store=store, clock=clock)
     wait = start_and_get_wait(runner)

@@ -233,13 +233,12 @@ def test_attempts_after_a_failure_come_after_a_tenth_of_soft() -> None:
 
 
 def test_history_above_hard_ends_the_turn_and_the_run_can_be_resumed(
-    environment: RunEnvironment,
+    environment: RunEnvironment, store: MemoryStore
 ) -> None:
     def agent(summarize: Any) -> Agent:
         compaction = Compaction(soft=800, hard=900, keep_last=4, summarize=summarize)
         return worker(steps(8), compaction=compaction)
 
-    store = MemoryStore()
     broken = agent(empty_summary)
 
     with pytest.raises(CompactionFailed, match="more than hard=900") as raised:
@@ -268,7 +267,7 @@ def test_hopeless_history_costs_no_summary() -> None:
 
 
 def test_rate_limited_summary_above_hard_suspends_the_frame(
-    environment: RunEnvironment,
+    environment: RunEnvironment, clock: ManualClock
 ) -> None:
     """The frame waits as it does for its own model, and nothing is asked twice."""
     limited = [True]
@@ -278,7 +277,6 @@ def test_rate_limited_summary_above_hard_suspends_the_frame(
             raise ModelError("the provider is busy", status=429, retryable=True)
         return steps(8)(request)
 
-    clock = ManualClock()
     compaction = Compaction(soft=800, hard=900, keep_last=4)
     runner = Runner(
         worker(script, compaction=compaction),

@@ -184,9 +184,8 @@ def test_old_tickets_of_a_thread_keep_their_replies() -> None:
     assert sum(isinstance(each, Compacted) for each in events) >= 2
 
 
-def test_reply_above_hard_is_failed_and_the_thread_goes_on() -> None:
+def test_reply_above_hard_is_failed_and_the_thread_goes_on(store: MemoryStore) -> None:
     """The next message has its reply once a summary succeeds."""
-    store = MemoryStore()
     broken = chat(store, summarize=empty_summary, hard=400)
     thread = broken.thread("chat", key="k")
     replies = [thread.send(text) for text in TEXTS]

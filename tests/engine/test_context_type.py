@@ -68,12 +68,11 @@ def test_resume_without_the_context_uses_up_no_approval(declared_by: str) -> Non
     assert ["pay kim"] == effect_log.names()
 
 
-def test_context_of_a_sub_agent_is_checked_at_the_start() -> None:
+def test_context_of_a_sub_agent_is_checked_at_the_start(store: MemoryStore) -> None:
     script: Script = {"go": [[call("child", input="A")], "end"], "A": ["done"]}
     model = scripts.scripted_model(script)
     child = Agent("child", model=model, context_type=Account)
     boss = Agent("boss", tools=[child], model=model)
-    store = MemoryStore()
 
     with pytest.raises(InvalidInput, match="as agent child declares"):
         Runner(boss, store=store).start("go", run_id="r1")

@@ -73,9 +73,8 @@ def test_a_denial_can_stop_the_run(environment: RunEnvironment, max_turns: int) 
 # Deadlines --------------------------------------------------------------------
 
 
-def test_late_approval_is_rejected_and_the_run_continues() -> None:
+def test_late_approval_is_rejected_and_the_run_continues(clock: ManualClock) -> None:
     """Expiry is a decision of its own, and the model reads it as such."""
-    clock = ManualClock()
     runner = make_payment_runner(ApprovalPolicy(expires_after=60), clock=clock)
     wait = start_and_get_wait(runner)
     assert clock.now() + timedelta(seconds=60) == wait.deadline
@@ -97,9 +96,8 @@ def test_late_approval_is_rejected_and_the_run_continues() -> None:
     assert [] == list(runner.waiting())
 
 
-def test_approval_before_the_deadline_runs_later() -> None:
+def test_approval_before_the_deadline_runs_later(clock: ManualClock) -> None:
     """The deadline limits the decision, not the execution."""
-    clock = ManualClock()
     runner = make_payment_runner(ApprovalPolicy(expires_after=60), clock=clock)
     wait = start_and_get_wait(runner)
     clock.seconds = 60
@@ -112,9 +110,8 @@ def test_approval_before_the_deadline_runs_later() -> None:
 
 
 @pytest.mark.parametrize("max_turns", [100, 1])
-def test_expiry_can_stop_the_run(max_turns: int) -> None:
+def test_expiry_can_stop_the_run(max_turns: int, clock: ManualClock) -> None:
     """`on_expired="stop"` fails the run, also in the last turn."""
-    clock = ManualClock()
     policy = ApprovalPolicy(expires_after=timedelta(minutes=1), on_expired="stop")
     boss = make_boss(PAY_SCRIPT, make_pay_tool(policy), max_turns=max_turns)
     runner = Runner(boss, store=MemoryStore(), clock=clock)
@@ -126,9 +123,8 @@ def test_expiry_can_stop_the_run(max_turns: int) -> None:
     assert "expired" == outcome.error.code
 
 
-def test_without_a_deadline_a_wait_lasts() -> None:
+def test_without_a_deadline_a_wait_lasts(clock: ManualClock) -> None:
     """There is no hidden limit."""
-    clock = ManualClock()
     runner = make_payment_runner(clock=clock)
     wait = start_and_get_wait(runner)
     clock.seconds = 50 * 365 * 86_400
@@ -139,9 +135,8 @@ def test_without_a_deadline_a_wait_lasts() -> None:
     assert ["pay 5 kim"] == effect_log.names()
 
 
-def test_approval_older_than_valid_for_opens_a_new_wait() -> None:
+def test_approval_older_than_valid_for_opens_a_new_wait(clock: ManualClock) -> None:
     """The new wait has a new id, and its note gives the reason."""
-    clock = ManualClock()
     runner = make_payment_runner(ApprovalPolicy(valid_for=60), clock=clock)
     wait = start_and_get_wait(runner)
     runner.decide(wait.id, Approve())
@@ -180,7 +175,7 @@ def test_decided_wait_is_not_shown_as_open() -> None:
 # Cancelling -------------------------------------------------------------------
 
 
-def test_cancelling_closes_every_wait_in_the_tree() -> None:
+def test_cancelling_closes_every_wait_in_the_tree(store: MemoryStore) -> None:
     """Cancelling is idempotent, keeps finished results and rejects late decisions."""
     pay = make_pay_tool()
     script: Script = {
@@ -197,7 +192,6 @@ def test_cancelling_closes_every_wait_in_the_tree() -> None:
     model = scripts.scripted_model(script)
     children = [Agent(name, tools=[pay], model=model) for name in "ab"]
     root = Agent("boss", tools=[children[0], free, children[1]], model=model)
-    store = MemoryStore()
     runner = Runner(root, store=store)
     outcome = expect(runner.start("go", run_id="r1"), Suspended)
 

@@ -166,9 +166,8 @@ def test_deadlines_that_refuse_the_call_count(on_deadline: Deny | None) -> None:
     assert "max_denials" == outcome.error.code
 
 
-def test_no_limit_and_the_limit_of_the_running_code() -> None:
+def test_no_limit_and_the_limit_of_the_running_code(store: MemoryStore) -> None:
     """With None nothing ends; a deployment with a limit counts earlier denials."""
-    store = MemoryStore()
     model = always(PAY)
     endless = Runner(make_boss(model, make_pay(), max_denials=None), store=store)
     outcome = expect(deny_all(endless, endless.start("go", run_id="r"), 5), Suspended)

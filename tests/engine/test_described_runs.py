@@ -32,11 +32,6 @@ def make_runner(store: Store) -> Runner:
     return Runner(make_boss(SCRIPT, pay), store=store, clock=ManualClock())
 
 
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
 def test_description_survives_later_versions_and_is_stored_once(
     store: MemoryStore,
 ) -> None:

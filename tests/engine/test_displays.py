@@ -119,9 +119,8 @@ def test_wait_has_the_title_and_its_stored_object_has_no_secret() -> None:
     assert [("Kim", 1240000, PIN)] == ran
 
 
-def test_only_the_versions_of_a_run_have_its_secrets() -> None:
+def test_only_the_versions_of_a_run_have_its_secrets(store: MemoryStore) -> None:
     """Waits of each kind, a decision with an edit, an event, and markers have none."""
-    store = MemoryStore()
     waits = [
         ToolCall("seat", {"pin": PIN}),
         ToolCall("receipt", {"order": "7", "pin": PIN}),
@@ -396,9 +395,8 @@ def test_tool_that_declares_nothing_has_a_wait_without_a_display() -> None:
     )
 
 
-def test_display_stays_small() -> None:
+def test_display_stays_small(store: MemoryStore) -> None:
     """Long results, words and values cost a bounded number of bytes."""
-    store = MemoryStore()
     sizes: list[int] = []
     for length in (100, 100_000):
         found = [ToolCall("find", {"query": "q" * length}) for _ in range(9)]

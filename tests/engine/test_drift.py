@@ -257,9 +257,8 @@ def test_rows_come_page_by_page_in_the_order_of_run_ids(is_async: bool) -> None:
     assert set(ids[:20]) == read
 
 
-def test_ended_erased_and_damaged_runs() -> None:
+def test_ended_erased_and_damaged_runs(store: MemoryStore) -> None:
     """A run that cannot be read is refused; a run that is over is left out."""
-    store = MemoryStore()
     agent = Agent("boss", tools=[pay], model=PAYS)
     runner = Runner(agent, store=store)
     for run_id in ("cancelled", "damaged", "erased", "whole"):

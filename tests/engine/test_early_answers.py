@@ -31,10 +31,9 @@ from tests.outcomes import expect
 
 @pytest.mark.parametrize("is_early", [True, False])
 def test_only_an_early_answer_counts_for_a_version_without_the_wait(
-    *, is_early: bool
+    store: MemoryStore, clock: ManualClock, *, is_early: bool
 ) -> None:
     """A later version opened the wait, and the other answer has the wait's digest."""
-    store, clock = MemoryStore(), ManualClock()
     dying = FaultyStore(store)
     ids: list[str] = []
 

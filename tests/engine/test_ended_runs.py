@@ -58,10 +58,9 @@ def finished_run_runner(store: MemoryStore) -> Runner:
     "make_ended_runner", [cancelled_run_runner, finished_run_runner]
 )
 def test_cancel_of_an_ended_run_writes_nothing(
-    make_ended_runner: Callable[[MemoryStore], Runner],
+    make_ended_runner: Callable[[MemoryStore], Runner], store: MemoryStore
 ) -> None:
     """Neither a cancel request nor a marker is created."""
-    store = MemoryStore()
     status = make_ended_runner(store).look("r1").status
     watched = FaultyStore(store)
 
@@ -75,10 +74,9 @@ def test_cancel_of_an_ended_run_writes_nothing(
     "make_ended_runner", [cancelled_run_runner, finished_run_runner]
 )
 def test_message_to_an_ended_run_is_rejected(
-    make_ended_runner: Callable[[MemoryStore], Runner],
+    make_ended_runner: Callable[[MemoryStore], Runner], store: MemoryStore
 ) -> None:
     """No agent would read it, so the sender gets an error."""
-    store = MemoryStore()
     make_ended_runner(store)
     watched = FaultyStore(store)
 
@@ -163,9 +161,8 @@ def test_sweep_carries_out_a_recorded_cancel_request(moment: Moment) -> None:
     assert followed > 1
 
 
-def test_wait_that_is_closed_by_cancel_records_the_reason() -> None:
+def test_wait_that_is_closed_by_cancel_records_the_reason(store: MemoryStore) -> None:
     """The decision of the wait alone, without the run, has the reason."""
-    store = MemoryStore()
     runner = make_payment_runner(store=store)
     wait = start_and_get_wait(runner)
     runner.cancel("r1", reason="Enough.", by="kim")

@@ -95,11 +95,6 @@ def assert_only_tombstone(store: Store, where: object = None) -> None:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def store(clock: ManualClock) -> MemoryStore:
     return MemoryStore(clock.now)
 

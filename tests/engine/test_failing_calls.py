@@ -157,7 +157,7 @@ def test_all_failing_calls_in_one_turn_of_a_child_are_reported(
     assert ["go 0", "A 0", "A 1", "go 1"] == environment.turns()
 
 
-def test_failed_call_keeps_its_result_over_a_suspension() -> None:
+def test_failed_call_keeps_its_result_over_a_suspension(store: MemoryStore) -> None:
     """A failed call is not tried again after the suspension."""
 
     @tool(approval=True)
@@ -168,7 +168,6 @@ def test_failed_call_keeps_its_result_over_a_suspension() -> None:
     script: Script = {
         "go": [[call("fail", how="exit"), call("pay"), call("nope")], "end"]
     }
-    store = MemoryStore()
     waiting = Runner(agent_builders.make_boss(script, *TOOLS, pay), store=store).start(
         "go", run_id="r"
     )

@@ -99,9 +99,8 @@ def test_metadata_is_shown_and_never_sent() -> None:
     assert all("metadata" not in message for message in runner.look("r1").root.messages)
 
 
-def test_metadata_is_stored_beside_the_messages() -> None:
+def test_metadata_is_stored_beside_the_messages(store: MemoryStore) -> None:
     """A run without a fallback has no metadata."""
-    store = MemoryStore()
     for run_id, model in (
         ("with", Fallback([ScriptedModel(["a"], "a"), ScriptedModel(["b"], "b")])),
         ("without", ScriptedModel(["a"])),
@@ -245,8 +244,7 @@ def test_failed_attempts_reach_a_budget() -> None:
     )
 
 
-def test_an_adopted_run_keeps_metadata() -> None:
-    store = MemoryStore()
+def test_an_adopted_run_keeps_metadata(store: MemoryStore) -> None:
     runner = Runner(make_boss(make_fallback()), store=store)
     started = runner.start("go", run_id="r1")
     runner.adopt(started.continuation.to_bytes(), run_id="r2")

@@ -59,11 +59,6 @@ def statuses(runner: Runner, **filters: Any) -> dict[str, str]:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def store(clock: ManualClock) -> MemoryStore:
     return MemoryStore(clock.now)
 

@@ -312,8 +312,7 @@ def test_place_of_another_thread_is_refused(after: Any) -> None:
         thread.follow(after=after)
 
 
-async def test_follower_without_agents_gets_the_events() -> None:
-    store = MemoryStore()
+async def test_follower_without_agents_gets_the_events(store: MemoryStore) -> None:
     thread = AsyncRunner([], store=store).thread("support", key=KEY)
     await thread.post("Hello")
     await make_runner(store).sweep()

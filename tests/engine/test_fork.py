@@ -470,9 +470,8 @@ def test_repeat_is_the_same_fork_and_other_arguments_are_refused() -> None:
     assert first == runner.fork(RUN_ID, version, run_id="fork", decisions=deny)
 
 
-def test_repeat_reports_a_decision_that_somebody_else_made() -> None:
+def test_repeat_reports_a_decision_that_somebody_else_made(store: MemoryStore) -> None:
     """After a crash before its decision, a person decided the wait of the fork."""
-    store = MemoryStore()
     runner = make_runner(store=store)
     runner.start("go", run_id=RUN_ID)
     wait = only_wait(runner)

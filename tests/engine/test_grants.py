@@ -136,9 +136,8 @@ def test_decisions_by_a_grant_are_recorded_and_readable_after_the_end() -> None:
     assert [] == runner.grants("r")
 
 
-def test_a_grant_ends_at_its_time() -> None:
+def test_a_grant_ends_at_its_time(clock: ManualClock) -> None:
     """Also for a call that the grant approved before, and that begins later."""
-    clock = ManualClock()
     runner = make_runner(turns(5, 7, 8), clock=clock)
     until = clock.now() + timedelta(seconds=50)
     wait = single_wait(runner.start("go", run_id="r"))
@@ -354,8 +353,7 @@ def test_a_decision_that_cannot_be_recorded_goes_to_a_person() -> None:
     assert ["pay 5"] == effect_log.names()
 
 
-def test_a_lost_reply_records_one_decision_by_a_grant() -> None:
-    clock = ManualClock()
+def test_a_lost_reply_records_one_decision_by_a_grant(clock: ManualClock) -> None:
     good = MemoryStore(clock.now)
     runner = make_runner(turns(5, 7), clock=clock, store=good)
     wait = single_wait(runner.start("go", run_id="r"))
@@ -436,9 +434,8 @@ def test_revoke_names_the_grants_of_the_run() -> None:
         runner.grants("r9")
 
 
-def test_only_the_newest_grants_are_kept() -> None:
+def test_only_the_newest_grants_are_kept(clock: ManualClock) -> None:
     """The row of the run stands in every version, so its size has a limit."""
-    clock = ManualClock()
     runner = make_runner(turns(*range(200, 225)), clock=clock)
     outcome = runner.start("go", run_id="r")
     given: list[str] = []

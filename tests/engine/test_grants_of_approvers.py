@@ -56,10 +56,9 @@ def test_a_grant_of_an_approver_covers_later_calls() -> None:
     "policy", [{"votes": 2}, {"not_requester": True}, {"approvers": ["lee"]}]
 )
 def test_a_grant_ends_when_the_policy_asks_other_persons(
-    policy: dict[str, Any],
+    policy: dict[str, Any], store: MemoryStore
 ) -> None:
     """One person gave it under a policy that any person could decide."""
-    store = MemoryStore()
     first = Runner(make_agent(), store=store)
     first.decide(single_wait(first.start("go", run_id="r")).id, BY_KIM)
 

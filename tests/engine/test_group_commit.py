@@ -78,9 +78,8 @@ def test_a_hundred_waits_come_with_a_few_versions() -> None:
     assert [] == effect_log.effects()
 
 
-def test_a_finished_call_is_durable_before_the_next_turn() -> None:
+def test_a_finished_call_is_durable_before_the_next_turn(store: MemoryStore) -> None:
     """The next model call finds the intent and the result in the store."""
-    store = MemoryStore()
     looking = Runner([], store=store)
     seen: list[bool] = []
 

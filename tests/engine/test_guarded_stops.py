@@ -37,7 +37,7 @@ from tests.clocks import ManualClock
 from tests.outcomes import expect
 
 
-async def test_run_that_must_fail_fails_after_a_stop_too() -> None:
+async def test_run_that_must_fail_fails_after_a_stop_too(store: MemoryStore) -> None:
     """A worker is cancelled after a guardrail tripped, while another agent works."""
     paid: list[str] = []
     works, tripped, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -78,7 +78,6 @@ async def test_run_that_must_fail_fails_after_a_stop_too() -> None:
             Agent("root", tools=[first, other], model=model), store=store
         )
 
-    store = MemoryStore()
     task = asyncio.create_task(make(store).start("go", run_id="r"))
     await asyncio.wait_for(tripped.wait(), 60)
     await asyncio.sleep(0.05)
@@ -127,7 +126,7 @@ def finished(runner: Runner, outcome: Any, clock: ManualClock) -> Finished[Any]:
     raise AssertionError(outcome)
 
 
-def test_reply_that_a_hook_could_not_read_is_paid_once() -> None:
+def test_reply_that_a_hook_could_not_read_is_paid_once(clock: ManualClock) -> None:
     """It is polled again, and the provider bills it once."""
     failing = [True, True, False]
 
@@ -136,7 +135,6 @@ def test_reply_that_a_hook_could_not_read_is_paid_once() -> None:
             msg = "no"
             raise RuntimeError(msg)
 
-    clock = ManualClock()
     agent = Agent("a", model=Later(), hooks=Hooks(after_model=check))
     runner = Runner(agent, store=MemoryStore(clock.now), clock=clock)
     assert isinstance(runner.start("go", run_id="r"), Suspended)

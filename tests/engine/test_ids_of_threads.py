@@ -45,12 +45,6 @@ def _agent() -> Agent[Any]:
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    """Return an empty store."""
-    return MemoryStore()
-
-
-@pytest.fixture
 def runner(store: MemoryStore) -> Runner:
     """Return a runner of an agent that asks before it pays."""
     return Runner(_agent(), store=store)

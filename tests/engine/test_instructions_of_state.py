@@ -147,7 +147,7 @@ def test_a_frozen_text_stays_when_the_code_has_a_function_of_the_state() -> None
     assert [["Be brief."]] == systems(agent.model.requests)
 
 
-def test_a_sub_agent_renders_its_own_state() -> None:
+def test_a_sub_agent_renders_its_own_state(store: MemoryStore) -> None:
     """The state of a sub-agent begins with the defaults, also after an approval."""
 
     @tool(approval=True, writes_state=True)
@@ -160,7 +160,6 @@ def test_a_sub_agent_renders_its_own_state() -> None:
     agent = host(calls, tools=[rename])
     replies: list[Any] = [ToolCall("host", {"input": "Rename"}), "All done."]
     boss = Agent("boss", model=ScriptedModel(replies), tools=[agent])
-    store = MemoryStore()
     outcome = expect(Runner(boss, store=store).start("Go"), Suspended)
     runner = Runner(boss, store=store)
     runner.decide(outcome.waits[0].id, Approve(by="jane"))
@@ -213,10 +212,9 @@ def returns_a_number(state: Memory) -> Any:
     [(raises, "raised KeyError"), (returns_a_number, "returned int, not a string")],
 )
 def test_a_function_that_fails_sends_nothing_and_the_run_can_be_resumed(
-    function: Callable[[Memory], str], why: str
+    function: Callable[[Memory], str], why: str, store: MemoryStore
 ) -> None:
     """The error names the agent; a corrected function goes on with the run."""
-    store = MemoryStore()
     agent = host(["Yes."], function)
     with pytest.raises(HookFailed, match=f"instructions of agent 'host' {why}") as info:
         Runner(agent, store=store).start("Hello", run_id="r")

@@ -58,12 +58,6 @@ class Code:
         return found
 
 
-@pytest.fixture
-def store() -> MemoryStore:
-    """Return an empty store."""
-    return MemoryStore()
-
-
 def test_the_next_message_takes_the_present_instructions(store: MemoryStore) -> None:
     old, new = Code(store, "OLD"), Code(store, "NEW")
     old.thread.send("one")

@@ -60,10 +60,9 @@ def test_call_behind_a_blocked_event_loop_begins_with_a_fresh_claim() -> None:
 
 @pytest.mark.usefixtures("waiting_threads")
 def test_call_whose_thread_starts_late_begins_with_a_fresh_claim(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, clock: ManualClock, store: MemoryStore
 ) -> None:
     """The claim is checked in the thread, and a late call is not made."""
-    clock, store = ManualClock(), MemoryStore()
     left: list[float] = []
     delays = [20.0]
 
@@ -181,11 +180,10 @@ class UngatedTool(OwnTool):
 
 
 async def test_call_of_a_tool_of_another_class_has_begun_when_it_is_invoked(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, clock: ManualClock, store: MemoryStore
 ) -> None:
     """A worker is cancelled during the call; the next one asks about its outcome."""
     monkeypatch.setattr(side_task, "INTERRUPT_GRACE_SECONDS", 0.05)
-    clock, store = ManualClock(), MemoryStore()
     own = UngatedTool("pay")
 
     def runner() -> AsyncRunner:

@@ -457,11 +457,10 @@ def test_search_for_models_loads_no_run_whose_deadlines_are_of_listed_waits() ->
 
 
 def test_search_for_models_loads_a_bounded_number_of_runs(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, store: MemoryStore
 ) -> None:
     """Timers and waits for models look alike in the keys; the next deadlines count."""
     monkeypatch.setattr(waits_without_object, "MAX_LOADED", 2)
-    store = MemoryStore()
     for name in ("t1", "t2"):
         start_napping(store, name)
     start_limited(store, "m1")

@@ -659,9 +659,8 @@ def test_wake_while_a_sibling_works_lets_the_same_worker_poll() -> None:
 # Without a store ---------------------------------------------------------------------
 
 
-def test_run_without_a_store_waits_for_its_model_too() -> None:
+def test_run_without_a_store_waits_for_its_model_too(clock: ManualClock) -> None:
     """The bytes have the wait; a resume before the time asks no model."""
-    clock = ManualClock()
     failing: Any = iter([ModelError("status 429", retryable=True, retry_after=900)])
     model = ScriptedModel(lambda _: next(failing, LaterReply("done")))
     agent = Agent("hr", model=model)

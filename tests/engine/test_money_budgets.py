@@ -87,9 +87,8 @@ def test_without_prices_no_cost_is_known_and_nothing_new_is_stored() -> None:
     assert (None, None) == (shown["cost"], shown["currency"])
 
 
-def test_cost_stays_as_it_was_when_prices_change() -> None:
+def test_cost_stays_as_it_was_when_prices_change(store: MemoryStore) -> None:
     """The cost of a reply is computed when the reply is committed."""
-    store = MemoryStore()
     runner = make_runner(store)
     approved(runner, runner.start("go", run_id="r1"))
     dearer = Prices({"priced": Price(input="2000", output="0")})
@@ -126,9 +125,8 @@ def test_unusable_responses_cost_too() -> None:
     assert (2, 2 * CENT) == (outcome.usage.requests, outcome.usage.cost)
 
 
-def test_reply_of_a_thread_has_its_own_cost() -> None:
+def test_reply_of_a_thread_has_its_own_cost(store: MemoryStore) -> None:
     """The cost of a message does not contain those before it, priced or not."""
-    store = MemoryStore()
     agent = Agent("boss", model=PricedModel(agrees))
     Runner(agent, store=store).thread(key="jane").send("Hello")
 

@@ -73,9 +73,8 @@ def test_notify_comes_once_the_wait_is_durable_and_can_be_decided() -> None:
     assert (1, ["pay "]) == (len(notified), effect_log.names())
 
 
-def test_async_notifier_is_awaited() -> None:
+def test_async_notifier_is_awaited(store: MemoryStore) -> None:
     """`notify` may be a coroutine function."""
-    store = MemoryStore()
 
     async def notify(wait: Wait) -> None:
         await AsyncRunner([], store=store).decide(wait.id, Deny(reason="At once."))

@@ -438,7 +438,7 @@ def test_job_whose_early_answer_is_rejected_is_told_of_a_cancellation() -> None:
 # verify ------------------------------------------------------------------------------
 
 
-def test_verify_that_returns_the_wait_parks_the_call() -> None:
+def test_verify_that_returns_the_wait_parks_the_call(store: MemoryStore) -> None:
     """The tool did not return in time, and its job began."""
 
     def verify(document: str, ctx: ToolContext) -> ToolWait[str] | None:
@@ -456,7 +456,6 @@ def test_verify_that_returns_the_wait_parks_the_call() -> None:
         raise AssertionError
 
     model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
-    store = MemoryStore()
     runner = Runner(Agent("boss", tools=[scan], model=model), store=store)
 
     wait = only_wait(runner.start("go", run_id="r1"))

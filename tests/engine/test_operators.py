@@ -315,9 +315,8 @@ NESTED: Script = {
 }
 
 
-def test_cancelled_thread_that_rested_keeps_no_marker() -> None:
+def test_cancelled_thread_that_rested_keeps_no_marker(store: MemoryStore) -> None:
     """An ended run has nothing left that a sweep could find."""
-    store = MemoryStore()
     runner = Runner(Agent("clerk", model=ScriptedModel(["hello"])), store=store)
     thread = runner.thread("clerk", key="jane")
     thread.send("hi")

@@ -98,9 +98,8 @@ def test_retry_counts_as_a_turn() -> None:
     assert 1 == len(model.requests)
 
 
-def test_retries_are_counted_in_the_transcript() -> None:
+def test_retries_are_counted_in_the_transcript(store: MemoryStore) -> None:
     """A process that takes the run over does not start the count again."""
-    store = MemoryStore()
     first, _ = _agent("five")
     paused = Runner(first, store=store).start(
         "go", run_id="r1", should_pause=should_pause_after(2)

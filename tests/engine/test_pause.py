@@ -103,10 +103,9 @@ def test_sweep_of_another_process_continues_a_paused_run(
 
 
 def test_run_without_time_is_created_and_asks_no_model(
-    environment: RunEnvironment, agent: Agent
+    environment: RunEnvironment, agent: Agent, store: MemoryStore
 ) -> None:
     """A resume that pauses at once writes nothing."""
-    store = MemoryStore()
     runner = Runner(agent, store=store)
     outcome = runner.start("go", run_id="r1", should_pause=always_pause)
 

@@ -43,10 +43,9 @@ def over_three(cents: int) -> bool:
 
 
 def test_a_policy_is_asked_once_on_the_effective_arguments(
-    environment: RunEnvironment,
+    environment: RunEnvironment, store: MemoryStore
 ) -> None:
     """It is not asked again on resume, and a changed policy does not close a wait."""
-    store = MemoryStore()
     runner = make_payment_runner(over_three, store=store)
     wait = start_and_get_wait(runner)
 
@@ -72,9 +71,8 @@ def test_policy_that_returns_false_runs_the_call() -> None:
     assert ["pay 2 kim"] == effect_log.names()
 
 
-async def test_nothing_runs_while_a_policy_hangs() -> None:
+async def test_nothing_runs_while_a_policy_hangs(clock: ManualClock) -> None:
     """Another worker takes the run over, and the late answer lets no call pass."""
-    clock = ManualClock()
     store = MemoryStore(clock.now)
     entered, go_on = asyncio.Event(), asyncio.Event()
 

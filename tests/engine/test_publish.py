@@ -376,9 +376,8 @@ def test_sweep_of_a_marker_with_a_wrong_time_keeps_the_id_of_the_event(
     assert [] == shop.keys("events/") + shop.keys("markers/")
 
 
-def test_nested_agents_take_events() -> None:
+def test_nested_agents_take_events(clock: ManualClock) -> None:
     """The waits of a sub-agent are found like those of the root agent."""
-    clock = ManualClock()
     store = MemoryStore(clock.now)
     model = scripted_model(
         {

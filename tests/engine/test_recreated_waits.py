@@ -57,9 +57,8 @@ def make_boss(reply: Line) -> Agent:
     return Agent("boss", tools=children, model=model)
 
 
-def test_wait_decided_while_it_is_recreated_is_not_listed() -> None:
+def test_wait_decided_while_it_is_recreated_is_not_listed(store: MemoryStore) -> None:
     """A decided wait is never shown as open again."""
-    store = MemoryStore()
     deciding = DecidingStore(store)
     runner = Runner(make_boss(ModelError("down")), store=deciding)
     with pytest.raises(ModelError):

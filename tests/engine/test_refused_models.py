@@ -70,9 +70,8 @@ def test_error_is_in_the_continuation_of_a_run_without_a_store() -> None:
     assert ended.continuation.root.model_error is None
 
 
-def test_error_that_costs_nothing_adds_no_version() -> None:
+def test_error_that_costs_nothing_adds_no_version(store: MemoryStore) -> None:
     """It is part of the version that releases the claim."""
-    store = MemoryStore()
     model = scripts.scripted_model({"go": [ModelError("unauthorized", status=401)]})
 
     with pytest.raises(ModelError):

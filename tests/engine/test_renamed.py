@@ -177,9 +177,8 @@ def test_thread_of_a_renamed_agent_goes_on_under_the_old_name() -> None:
     assert ("two", 4) == (reply.output, len(thread.messages()))
 
 
-def test_drift_and_resume_agree_about_renames() -> None:
+def test_drift_and_resume_agree_about_renames(store: MemoryStore) -> None:
     """The manifest reports the new names as changes that stop nothing."""
-    store = MemoryStore()
     lines = ([call("pay", cents=1)], "end")
     old = Agent("boss", tools=[pay], model=model(*lines))
     Runner(old, store=store).start("go", run_id="r1")
@@ -200,9 +199,8 @@ def test_drift_and_resume_agree_about_renames() -> None:
     ] == [(change.kind, change.what) for change in renamed.code_changes]
 
 
-def test_name_of_a_tool_that_still_exists_means_that_tool() -> None:
+def test_name_of_a_tool_that_still_exists_means_that_tool(store: MemoryStore) -> None:
     """One of two agents renamed its tool: each stored call finds its own."""
-    store = MemoryStore()
     script = {
         "go": [[call("left", input="l"), call("right", input="r")], "end"],
         "l": [[call("pay", cents=1)], "l done"],

@@ -166,9 +166,8 @@ def test_model_error_leaves_a_resumable_run() -> None:
     assert isinstance(runner.resume("r"), Finished)
 
 
-def test_waiting_runs_need_no_runner() -> None:
+def test_waiting_runs_need_no_runner(store: MemoryStore) -> None:
     """A new runner lists waits that it never opened."""
-    store = MemoryStore()
     runner = Runner(make_payment_agent(RetryingModel(fails=0)), store=store)
     for number in range(50):
         runner.start("go", run_id=f"r-{number}")

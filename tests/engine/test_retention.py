@@ -37,11 +37,6 @@ ALL = Retention(
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def store(clock: ManualClock) -> MemoryStore:
     return MemoryStore(clock.now)
 

@@ -249,8 +249,7 @@ def test_wrong_rewinds_write_nothing() -> None:
     assert isinstance(runner.resume(RUN_ID), Failed)
 
 
-def test_live_claim_is_busy() -> None:
-    clock = ManualClock()
+def test_live_claim_is_busy(clock: ManualClock) -> None:
     store = MemoryStore(clock.now)
     runner = asking_run(store=store, clock=clock)
     version = version_with(runner, "pay", "waiting")

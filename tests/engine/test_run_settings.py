@@ -203,9 +203,8 @@ SECRET = "sk-proj-0123456789"
         {"metadata": SECRET * 2000},
     ],
 )
-def test_invalid_settings_start_nothing(settings: Any) -> None:
+def test_invalid_settings_start_nothing(settings: Any, store: MemoryStore) -> None:
     """Nothing is written, and the error shows no value."""
-    store = MemoryStore()
     runner = Runner(Agent("boss", model=ScriptedModel(["end"])), store=store)
 
     with pytest.raises(InvalidInput, match="settings") as caught:

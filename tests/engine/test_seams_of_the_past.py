@@ -361,11 +361,10 @@ def test_unread_message_keeps_its_place_after_a_rewind_within_its_turn(
     assert [] == sent
 
 
-def test_bytes_that_went_on_without_the_store_are_not_adopted_beside_their_run() -> (
-    None
-):
+def test_bytes_that_went_on_without_the_store_are_not_adopted_beside_their_run(
+    store: MemoryStore,
+) -> None:
     """Numbers of versions do not tell which of two states is older."""
-    store = MemoryStore()
     asks = [ToolCall("choose", {}) for _ in range(4)]
 
     def reply(request: Any) -> Any:

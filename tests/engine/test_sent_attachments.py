@@ -27,9 +27,8 @@ def file_keys(store: MemoryStore) -> list[str]:
     return [key for key in asyncio.run(store.keys("runs/", "", 1000)) if "/x/" in key]
 
 
-def test_messages_of_a_thread_may_have_attachments() -> None:
+def test_messages_of_a_thread_may_have_attachments(store: MemoryStore) -> None:
     """Each process sees those of all messages; equal ones are stored once."""
-    store = MemoryStore()
     first = Runner(three_deep(SCRIPT), store=store).thread("boss", key="42")
     reply = expect(first.send(["go", PHOTO], id="m1"), Replied)
     assert "I saw the photo" == reply.output
@@ -46,10 +45,9 @@ def test_messages_of_a_thread_may_have_attachments() -> None:
 
 
 def test_a_message_that_is_too_large_is_not_posted(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, store: MemoryStore
 ) -> None:
     """The limit counts the attachments of earlier messages."""
-    store = MemoryStore()
     thread = Runner(three_deep(SCRIPT), store=store).thread("boss", key="42")
     thread.send(["go", PHOTO])
     monkeypatch.setattr(attachments, "MAX_RUN_BYTES", 20)
@@ -77,10 +75,9 @@ def test_a_crash_while_sending_loses_no_attachment(environment: RunEnvironment) 
         assert 1 == len(file_keys(store))
 
 
-def test_a_message_to_a_run_may_have_attachments() -> None:
+def test_a_message_to_a_run_may_have_attachments(store: MemoryStore) -> None:
     """The run reads it when it goes on."""
     script: Script = {"go": [[call("publish", what="x")], "I saw SEEN"]}
-    store = MemoryStore()
     runner = Runner(three_deep(script), store=store)
     paused = expect(runner.start("go", run_id="r1"), Suspended)
     assert 1 == Runner([], store=store).send("r1", NEXT)

@@ -58,7 +58,7 @@ class RoundStore(FaultyStore):
     ("first_calls", "loading"), [([], [11]), ([[call("note")]], [3, 10])]
 )
 def test_resume_with_ten_approvals_takes_nine_or_ten_rounds(
-    first_calls: list[Line], loading: list[int]
+    first_calls: list[Line], loading: list[int], clock: ManualClock
 ) -> None:
     """Neither reads nor deletes follow one another one by one.
 
@@ -66,7 +66,6 @@ def test_resume_with_ten_approvals_takes_nine_or_ten_rounds(
     version says which decisions are new, so they are read after it.
     """
     script: Script = {"go": [*first_calls, *SCRIPT["go"]]}
-    clock = ManualClock()
     store = StoreWithListingTime(clock)
 
     @tool(approval=True)
@@ -174,9 +173,8 @@ def test_second_approval_is_read_ahead_only_by_a_process_that_knows_the_run() ->
     assert rounds[0] == rounds[1] - 1
 
 
-def test_decision_that_cannot_be_read_ahead_is_read_again() -> None:
+def test_decision_that_cannot_be_read_ahead_is_read_again(clock: ManualClock) -> None:
     """The requests beside the version decide nothing: an error there is no error."""
-    clock = ManualClock()
     store = FaultyStore(StoreWithListingTime(clock))
 
     @tool(approval=True)

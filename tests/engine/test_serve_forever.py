@@ -78,7 +78,7 @@ def test_serve_forever_resumes_decided_runs_until_sigterm(
     )
 
 
-async def test_serve_forever_works_on_at_most_at_once_runs() -> None:
+async def test_serve_forever_works_on_at_most_at_once_runs(store: MemoryStore) -> None:
     """`max_concurrent_runs` limits the runs in progress."""
     at_once, most = 0, 0
     gate = asyncio.Event()
@@ -94,7 +94,6 @@ async def test_serve_forever_works_on_at_most_at_once_runs() -> None:
         return what
 
     script: Script = {"go": [[call("work", what="x")], "end"]}
-    store = MemoryStore()
     runner = AsyncRunner(agent_builders.make_boss(script, work), store=store)
     for number in range(7):
         outcome = await runner.start(

@@ -107,10 +107,9 @@ def test_each_stage_gets_its_answer_its_memo_and_a_key_of_its_own() -> None:
     assert 3 == len({first.id, second.id, third.id})
 
 
-def test_deadline_of_a_later_wait_gives_its_value() -> None:
+def test_deadline_of_a_later_wait_gives_its_value(clock: ManualClock) -> None:
     """A wait whose deadline answers is a poll."""
     seen: Seen = []
-    clock = ManualClock()
     runner = Runner(agent_of(make_tool(seen)), store="memory:", clock=clock)
 
     wait = single_wait(runner.start("go", run_id="r1"))

@@ -158,11 +158,10 @@ def test_unknown_run_or_wait_is_not_found(runner: Runner) -> None:
         runner.wait(f"approval-{'0' * 26}@r9")
 
 
-def test_run_is_bound_to_its_root_agent() -> None:
+def test_run_is_bound_to_its_root_agent(store: MemoryStore) -> None:
     """The run id and the root agent's name belong together."""
     from continuations import Agent  # noqa: PLC0415 - only here
 
-    store = MemoryStore()
     one = agent_builders.make_boss(SCRIPT, pay)
     two = Agent("chief", tools=[pay], model=one.model)
     both = Runner([one, two], store=store)

@@ -398,9 +398,8 @@ def thread_agent(state: Any = Claim) -> Agent:
     return claims({"hi": turns}, spend, state=state)
 
 
-def test_state_of_a_thread_lives_over_messages() -> None:
+def test_state_of_a_thread_lives_over_messages(store: MemoryStore) -> None:
     """`thread.state` is a typed value, also in another process."""
-    store = MemoryStore()
     agent = thread_agent()
     thread = Runner(agent, store=store).thread("boss", key="7")
 
@@ -448,9 +447,8 @@ def test_new_type_gets_defaults_and_keeps_what_fits() -> None:
     assert Later(total=10, currency="EUR") == changed.state
 
 
-def test_stored_state_that_does_not_fit_changes_nothing() -> None:
+def test_stored_state_that_does_not_fit_changes_nothing(store: MemoryStore) -> None:
     """The error names the field and no value, before anything is written."""
-    store = MemoryStore()
     agent = claims(
         {"go": [[call("spend", cents=77)], [call("spend_much", cents=1)], "end"]}
     )

@@ -39,9 +39,8 @@ def suspended(store: MemoryStore) -> Runner:
     return runner
 
 
-def test_each_change_is_an_event() -> None:
+def test_each_change_is_an_event(store: MemoryStore) -> None:
     """Events follow from the versions, so they are the same in every process."""
-    store = MemoryStore()
     runner = suspended(store)
     [summary] = list(runner.waiting())
     runner.decide(summary.id, Approve())

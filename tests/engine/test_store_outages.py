@@ -121,10 +121,9 @@ def test_unreadable_cancel_request_does_not_fail_a_commit(
 
 
 def test_denied_deletes_do_not_hide_the_outcome(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, clock: ManualClock
 ) -> None:
     """The outcome is stored; the errors of the clean-up are one line in the log."""
-    clock = ManualClock()
     inner = MemoryStore(clock.now)
     store = FaultyStore(inner)
     runner = make_payment_runner(store=store, clock=clock)
@@ -148,9 +147,8 @@ def test_denied_deletes_do_not_hide_the_outcome(
     assert [] == keys
 
 
-def test_denied_deletes_do_not_hide_a_suspension() -> None:
+def test_denied_deletes_do_not_hide_a_suspension(clock: ManualClock) -> None:
     """Also of a run that waits, and whose guard marker stays."""
-    clock = ManualClock()
     store = FaultyStore(
         MemoryStore(clock.now), on("delete", refused(Denied), times=1000)
     )
@@ -163,9 +161,8 @@ def test_denied_deletes_do_not_hide_a_suspension() -> None:
     assert deleted == asyncio.run(store.keys("markers/"))
 
 
-def test_failed_look_at_arrivals_does_not_hide_a_suspension() -> None:
+def test_failed_look_at_arrivals_does_not_hide_a_suspension(clock: ManualClock) -> None:
     """The markers stay, so a sweep looks again."""
-    clock = ManualClock()
     inner = MemoryStore(clock.now)
     store = FaultyStore(inner, at(8, refused()))
 

@@ -213,7 +213,7 @@ def test_to_json_contains_messages_and_waits() -> None:
     assert [] == effect_log.effects()
 
 
-def test_timer_ends_at_its_time_on_the_clock_of_a_test() -> None:
+def test_timer_ends_at_its_time_on_the_clock_of_a_test(clock: ManualClock) -> None:
     """Without a store, `resume` applies the timers and deadlines first."""
 
     @tool
@@ -221,7 +221,6 @@ def test_timer_ends_at_its_time_on_the_clock_of_a_test() -> None:
         """Wait for an hour."""
         return sleep(3600)
 
-    clock = ManualClock()
     agent = agent_builders.make_boss({"go": [[call("nap")], "end"]}, nap)
     asleep = expect(run(agent, "go", clock=clock), Suspended)
 

@@ -214,7 +214,7 @@ def test_without_a_listener_nothing_is_made_or_imported() -> None:
     assert "[]" == shown.stdout.strip()
 
 
-def test_a_decision_that_starts_no_work_is_an_event() -> None:
+def test_a_decision_that_starts_no_work_is_an_event(clock: ManualClock) -> None:
     """One of two waits is answered; the other one stays open."""
 
     @tool
@@ -224,7 +224,6 @@ def test_a_decision_that_starts_no_work_is_an_event() -> None:
 
     calls: list[Any] = [[ToolCall("question"), ToolCall("question")], "end"]
     agent = Agent("a", tools=[question], model=ScriptedModel(calls))
-    clock = ManualClock()
     outcome = expect(run(agent, "go", clock=clock), Suspended)
 
     answers = {outcome.waits[0].id: Answer("left", by="kim")}

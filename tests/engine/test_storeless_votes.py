@@ -83,9 +83,8 @@ def test_list_that_makes_no_decision_is_refused(verdicts: Any, why: str) -> None
     assert [] == effect_log.names()
 
 
-def test_escalation_changes_the_approvers() -> None:
+def test_escalation_changes_the_approvers(clock: ManualClock) -> None:
     """After the deadline the wait has the next approvers under the same id."""
-    clock = ManualClock()
     action = escalate(to=["cfo"], within=DAY)
     agent = make_agent(approvers=["kim"], within=DAY, on_deadline=action)
     data, wait = suspend(agent, clock)

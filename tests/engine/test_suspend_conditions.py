@@ -63,9 +63,8 @@ def test_every_counts_since_the_last_suspension_by_the_same_condition() -> None:
     assert isinstance(outcome, Finished)
 
 
-def test_after_counts_from_the_end_of_its_last_suspension() -> None:
+def test_after_counts_from_the_end_of_its_last_suspension(clock: ManualClock) -> None:
     """Days of a suspension do not count, so the run goes on after `unpause`."""
-    clock = ManualClock()
     store = MemoryStore(clock.now)
 
     @tool

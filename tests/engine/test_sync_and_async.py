@@ -100,9 +100,8 @@ def test_sync_call_in_a_callback_of_a_loop_names_the_async_runner() -> None:
         assert "Use AsyncRunner" in str(told)
 
 
-def test_async_runner_works_in_two_event_loops() -> None:
+def test_async_runner_works_in_two_event_loops(store: MemoryStore) -> None:
     """One event loop may follow another."""
-    store = MemoryStore()
 
     async def first() -> Wait:
         runner = AsyncRunner(agent_builders.make_boss(ONE_PAY_SCRIPT, pay), store=store)

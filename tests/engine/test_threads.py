@@ -448,9 +448,8 @@ def test_a_repeat_may_interrupt_with_the_message_that_was_queued(
     assert 0 == len(list(runner.waiting()))
 
 
-def test_a_stop_during_the_last_reply_counts() -> None:
+def test_a_stop_during_the_last_reply_counts(clock: ManualClock) -> None:
     """The sender gets `Failed`; the text of the reply stays in the conversation."""
-    clock = ManualClock()
     store = MemoryStore(clock.now)
 
     async def reply(_: ModelRequest) -> str:
@@ -616,9 +615,8 @@ def test_a_reply_that_a_decision_ends_is_stored_before_the_next_message_is_read(
     assert "denied" == failed.error.code
 
 
-def test_a_repeat_may_list_the_messages_before_others_post() -> None:
+def test_a_repeat_may_list_the_messages_before_others_post(clock: ManualClock) -> None:
     """Then its first number is larger than the listing said, and nothing is damaged."""
-    clock = ManualClock()
     store = MemoryStore(clock.now)
     thread = Runner(support(), store=store, clock=clock).thread(key="k")
     thread.send("one")
@@ -640,7 +638,7 @@ def test_a_repeat_may_list_the_messages_before_others_post() -> None:
     assert "3: mine" == output(late.send("mine", id="m"))
 
 
-def test_a_message_whose_workers_died_asks_for_a_new_id() -> None:
+def test_a_message_whose_workers_died_asks_for_a_new_id(clock: ManualClock) -> None:
     """The same id gives the same reply: so the sender needs a new one."""
     dies = [True]
 
@@ -650,7 +648,6 @@ def test_a_message_whose_workers_died_asks_for_a_new_id() -> None:
                 raise Denied(key, "the process has died")
             return await super().create(key, body)
 
-    clock = ManualClock()
     store = DyingStore(MemoryStore(clock.now))
     runner = Runner(support(), store=store, clock=clock, max_attempts=1)
     thread = runner.thread(key="k")

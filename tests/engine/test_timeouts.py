@@ -71,8 +71,7 @@ def test_timeout_of_an_unrepeatable_tool_makes_its_outcome_unknown() -> None:
     assert ["pay 5"] == effect_log.names()
 
 
-def test_unknown_outcome_of_a_timeout_is_listed_and_stored() -> None:
-    store = MemoryStore()
+def test_unknown_outcome_of_a_timeout_is_listed_and_stored(store: MemoryStore) -> None:
     runner = Runner(make_boss(SCRIPT, make_slow_tool()), store=store)
 
     wait = single_wait(runner.start("go", run_id="r1"))

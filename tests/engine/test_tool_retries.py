@@ -257,14 +257,13 @@ def test_invalid_arguments_are_not_tried_again() -> None:
 
 
 def test_approval_and_contract_do_not_depend_on_retries(
-    environment: RunEnvironment,
+    environment: RunEnvironment, store: MemoryStore
 ) -> None:
     """A deployment that adds retries keeps the approvals that wait."""
     before, after = make_push(0, retries=0), make_push(1, retries=1)
     for each in (before, after):
         each.approval = make_push(0, approval=True).approval
     assert before.contract_digest == after.contract_digest
-    store = MemoryStore()
     started = Runner(make_boss(SCRIPT, before), store=store).start("go", run_id="r1")
     later = Runner(make_boss(SCRIPT, after), store=store, clock=None)
     later.decide(single_wait(started).id, Approve(by="kim"))
@@ -299,10 +298,9 @@ def slow_retries(times: int = 3) -> Retries:
 
 
 def test_should_pause_ends_the_waiting_and_the_next_worker_goes_on(
-    environment: RunEnvironment,
+    environment: RunEnvironment, store: MemoryStore
 ) -> None:
     push = make_push(failures=1, retries=slow_retries())
-    store = MemoryStore()
     agent = make_boss(SCRIPT, push)
     runner = Runner(agent, store=store)
 

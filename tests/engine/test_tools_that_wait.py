@@ -255,9 +255,8 @@ def test_model_asks_a_person_with_the_ready_made_tool(
     ],
 )
 def test_deadline_of_a_question_does_what_the_tool_says(
-    action: DeadlineAction | None, result: str
+    action: DeadlineAction | None, result: str, clock: ManualClock
 ) -> None:
-    clock = ManualClock()
     receipt = make_receipt(lambda: ask("Which?", within=HOUR, on_deadline=action))
     runner = make_runner(with_received(receipt, str), clock)
     wait = single_wait(runner.start("go", run_id="r1"))
@@ -287,9 +286,8 @@ def test_deadline_of_a_question_does_what_the_tool_says(
     ],
 )
 def test_deadline_of_other_kinds_has_a_rule_of_its_own(
-    wait: ToolWait[Any], result: str
+    wait: ToolWait[Any], result: str, clock: ManualClock
 ) -> None:
-    clock = ManualClock()
     runner = make_runner(make_receipt(lambda: wait), clock)
     assert isinstance(runner.start("go", run_id="r1"), Suspended)
     assert not runner.sweep().resumed
@@ -344,8 +342,7 @@ async def _keys_of(store: MemoryStore) -> list[str]:
     return list(await store.keys(""))
 
 
-def test_time_in_the_past_ends_the_wait_at_once() -> None:
-    clock = ManualClock()
+def test_time_in_the_past_ends_the_wait_at_once(clock: ManualClock) -> None:
     past = clock.now() - timedelta(days=1)
     runner = make_runner(make_receipt(lambda: sleep_until(past)), clock)
     runner.start("go", run_id="r1")

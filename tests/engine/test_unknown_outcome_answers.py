@@ -27,11 +27,10 @@ from tests.engine.payment_agent import make_payment_runner, single_wait
     ],
 )
 def test_an_answer_reaches_the_model_as_a_result_would(
-    value: object, expected: str
+    value: object, expected: str, clock: ManualClock
 ) -> None:
     """A text as it is, another value as JSON; the call does not run again."""
     # Given a call whose worker died before it recorded the result
-    clock = ManualClock()
     store = MemoryStore(clock.now)
     dies = on("create", crashed("before"), prefix="runs/", skip=2)
     with pytest.raises(Crash):

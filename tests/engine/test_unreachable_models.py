@@ -188,11 +188,10 @@ def note(text: str) -> str:
     return text
 
 
-def test_outage_after_a_reply_of_the_run_is_a_wait() -> None:
+def test_outage_after_a_reply_of_the_run_is_a_wait(clock: ManualClock) -> None:
     """Also in a process whose model has replied to nothing."""
     model = in_turn(ToolCall("note", {"text": "a"}), limited())
     store = Runner(Agent("a", tools=[note], model=model), store="memory:").store
-    clock = ManualClock()
     first = Runner(
         Agent("a", tools=[note], model=model),
         store=store,
@@ -278,9 +277,8 @@ def test_first_failure_of_a_request_is_one_warning(
 
 
 def test_each_attempt_of_a_run_that_waits_is_one_warning(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, clock: ManualClock
 ) -> None:
-    clock = ManualClock()
     agent = Agent("support", model=Down("x.example is down.", 2))
     runner = Runner(agent, store="memory:", model_retry_time=0, clock=clock)
     runner.start("hello", run_id="m")

@@ -221,12 +221,11 @@ def test_the_requester_does_not_decide(requester: str | None) -> None:
         assert isinstance(runner.decide(wait, Approve(by="kim")), Decision)
 
 
-def test_unknown_outcome_is_decided_by_the_same_persons() -> None:
+def test_unknown_outcome_is_decided_by_the_same_persons(clock: ManualClock) -> None:
     """A wait about a call that several persons approved takes their votes, too.
 
     The rule is that of the call: it holds although the tool has another policy now.
     """
-    clock = ManualClock()
     store = MemoryStore(clock.now)
     agent = make_boss(PAY, make_pay(approvers=["kim", "lee"], votes=2))
     runner = Runner(agent, store=store, clock=clock)

@@ -530,8 +530,7 @@ async def test_follower_of_a_store_without_ephemeral_values_gets_the_message() -
     await follower.leave()
 
 
-def test_plain_follower_gets_the_words_of_another_runner() -> None:
-    store = MemoryStore()
+def test_plain_follower_gets_the_words_of_another_runner(store: MemoryStore) -> None:
     thread = Runner([], store=store).thread("support", key=KEY)
     events = thread.follow(words=True)
     thread.post("Hello")

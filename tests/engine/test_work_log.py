@@ -38,10 +38,9 @@ def moved(lines: pytest.LogCaptureFixture) -> list[tuple[Any, ...]]:
 
 
 def test_worker_logs_one_line_for_each_run_that_it_moved(
-    lines: pytest.LogCaptureFixture,
+    lines: pytest.LogCaptureFixture, clock: ManualClock
 ) -> None:
     """The line names run, versions, outcome and duration."""
-    clock = ManualClock()
     runner = Runner(make_boss(ONE_PAY_SCRIPT, pay), store=MemoryStore(), clock=clock)
 
     outcome = expect(runner.start("go", run_id="r1"), Suspended)

@@ -58,8 +58,7 @@ def start_six(store: Store, clock: ManualClock) -> Runner:
     return runner
 
 
-def test_next_deadlines_come_first_then_the_oldest_waits() -> None:
-    clock = ManualClock()
+def test_next_deadlines_come_first_then_the_oldest_waits(clock: ManualClock) -> None:
     runner = start_six(MemoryStore(clock.now), clock)
 
     page = runner.worklist()
@@ -77,8 +76,7 @@ def test_next_deadlines_come_first_then_the_oldest_waits() -> None:
     assert {"what": "a"} == page.waits[0].wait.arguments
 
 
-def test_expired_wait_is_marked() -> None:
-    clock = ManualClock()
+def test_expired_wait_is_marked(clock: ManualClock) -> None:
     runner = start_six(MemoryStore(clock.now), clock)
     clock.seconds = 3600 + 150
 

@@ -244,9 +244,8 @@ async def test_decision_under_the_key_of_another_wait_is_corrupt() -> None:
         await read_decision(objects, two.id)
 
 
-async def test_decision_of_another_run_is_corrupt() -> None:
+async def test_decision_of_another_run_is_corrupt(store: MemoryStore) -> None:
     """The run is compared, also if the rest of the wait id is equal."""
-    store = MemoryStore()
     objects = Objects(store)
     mine, theirs = make_wait(1), make_wait(1, run_id="kim-1")
     loaded = await store_suspended_run(objects, mine)
@@ -260,9 +259,8 @@ async def test_decision_of_another_run_is_corrupt() -> None:
         await read_arrivals(objects, loaded.state, all_messages=True)
 
 
-async def test_cancel_request_of_another_run_is_corrupt() -> None:
+async def test_cancel_request_of_another_run_is_corrupt(store: MemoryStore) -> None:
     """A cancel request that was copied from another run is not used."""
-    store = MemoryStore()
     objects = Objects(store)
     loaded = await store_suspended_run(objects)
     await record_cancel_request(objects, "kim-1", make_cancel_request())
@@ -280,10 +278,9 @@ async def test_cancel_request_of_another_run_is_corrupt() -> None:
     ("source", "target"), [(("kim-1", 1), (RUN, 1)), ((RUN, 1), (RUN, 2))]
 )
 async def test_inbox_message_of_another_run_or_number_is_corrupt(
-    source: tuple[str, int], target: tuple[str, int]
+    source: tuple[str, int], target: tuple[str, int], store: MemoryStore
 ) -> None:
     """A copied inbox message is not used."""
-    store = MemoryStore()
     objects = Objects(store)
     loaded = await store_suspended_run(objects)
     await post(objects, source[0], make_inbox_message(1))

@@ -55,8 +55,7 @@ async def keys_read(store: MemoryStore, number: int) -> list[str]:
     return [operation.key for operation in watched.operations]
 
 
-async def test_suspended_version_2_is_loaded_with_one_read() -> None:
-    store = MemoryStore()
+async def test_suspended_version_2_is_loaded_with_one_read(store: MemoryStore) -> None:
     made = await append_two(store, "short", "suspended")
 
     assert [KEYS[2]] == await keys_read(store, 2)
@@ -90,10 +89,9 @@ def incompressible(size: int) -> str:
     [(4 * MAX_CARRIED_BYTES, "suspended"), (10, "running"), (10, "finished")],
 )
 async def test_large_or_working_version_carries_nothing(
-    size: int, status: RunStatus
+    size: int, status: RunStatus, store: MemoryStore
 ) -> None:
     """A long input is stored once; a running version is rarely loaded."""
-    store = MemoryStore()
     made = await append_two(store, incompressible(size), status)
 
     assert (await header_of(store, 2)).base_object is None

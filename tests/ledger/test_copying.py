@@ -55,11 +55,6 @@ NEWER = _LATER + object_digest(_LATER)
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def source(clock: ManualClock) -> MemoryStore:
     return MemoryStore(clock.now)
 

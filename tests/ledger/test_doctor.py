@@ -299,10 +299,9 @@ async def test_check_and_repair_of_a_missing_run_raise_run_not_found() -> None:
 
 @pytest.mark.parametrize("newest", [15, 4000, layout.MAX_VERSIONS - 1])
 async def test_foreign_version_with_a_high_number_keeps_the_check_short(
-    newest: int,
+    newest: int, store: MemoryStore
 ) -> None:
     """A repair uses the number after the foreign one."""
-    store = MemoryStore()
     await append_states(store, history(5, 5))
     await store.create(version_key(newest), b"garbage")
 
@@ -319,8 +318,7 @@ async def test_foreign_version_with_a_high_number_keeps_the_check_short(
     assert b"garbage" == await store.read(version_key(newest))
 
 
-async def test_repair_at_the_last_version_number_is_refused() -> None:
-    store = MemoryStore()
+async def test_repair_at_the_last_version_number_is_refused(store: MemoryStore) -> None:
     await append_states(store, history(5, 5))
     await store.create(version_key(layout.MAX_VERSIONS), b"garbage")
     with pytest.raises(errors.Corrupt, match="the largest possible version number"):
@@ -332,10 +330,9 @@ async def test_repair_at_the_last_version_number_is_refused() -> None:
     [(".lock", True), ("0", True), ("9999999999", False), ("zzz", False)],
 )
 async def test_foreign_keys_among_versions_are_named(
-    name: str, *, blocks: bool
+    name: str, store: MemoryStore, *, blocks: bool
 ) -> None:
     """A foreign key that sorts first hides the newest version."""
-    store = MemoryStore()
     await append_states(store, history(5, 5))
     foreign_key = layout.versions_prefix(RUN) + name
     await store.create(foreign_key, b"?")
@@ -349,9 +346,8 @@ async def test_foreign_keys_among_versions_are_named(
             await repair_run(store)
 
 
-async def test_newer_format_is_not_damage_and_blocks_repair() -> None:
+async def test_newer_format_is_not_damage_and_blocks_repair(store: MemoryStore) -> None:
     """An old release must not undo the work of a newer one."""
-    store = MemoryStore()
     await append_states(store, history(5, 5))
     body = await store.read(version_key(5))
     newer = body[:4] + b"\0\x09" + body[6:-16]
@@ -482,7 +478,7 @@ async def test_repair_keeps_the_approval_of_a_repeatable_call() -> None:
 @pytest.mark.parametrize("way", sorted(set(DAMAGES) - {"missing"}))
 @pytest.mark.parametrize("repeatable", [False, True])
 async def test_repair_asks_again_if_a_decision_is_unreadable(
-    way: str, *, repeatable: bool
+    way: str, store: MemoryStore, *, repeatable: bool
 ) -> None:
     """The decision may have been a denial, and the call may have been made."""
     wait = make_wait(1)
@@ -490,7 +486,6 @@ async def test_repair_asks_again_if_a_decision_is_unreadable(
     call = replace(state.calls[wait.call_id], repeatable=repeatable)
     state = replace(state, calls={call.id: call})
 
-    store = MemoryStore()
     await store_run_with_lost_versions(store, state)
     await make_objects(store).create(layout.wait_key(wait.id), WAIT.encode(wait))
     await decide_wait(store, wait.id, Deny())
@@ -504,9 +499,8 @@ async def test_repair_asks_again_if_a_decision_is_unreadable(
     assert bytes_before == await store.read(layout.decision_key(wait.id))
 
 
-async def test_unknown_outcome_stays_unknown_under_a_new_id() -> None:
+async def test_unknown_outcome_stays_unknown_under_a_new_id(store: MemoryStore) -> None:
     wait = make_wait(1, "unknown")
-    store = MemoryStore()
     await store_run_with_lost_versions(store, make_state(wait))
     repaired = (await repair_run(store)).state
     (again,) = repaired.waits.values()
@@ -514,8 +508,7 @@ async def test_unknown_outcome_stays_unknown_under_a_new_id() -> None:
     assert ("unknown", True) == (again.kind, again.id != wait.id)
 
 
-async def test_repair_keeps_an_ended_run_ended() -> None:
-    store = MemoryStore()
+async def test_repair_keeps_an_ended_run_ended(store: MemoryStore) -> None:
     state = make_state(status="finished")
     await store_run_with_lost_versions(store, state)
     assert state == (await repair_run(store)).state

@@ -365,8 +365,7 @@ async def test_missing_version_number_raises_run_not_found(number: int) -> None:
     assert str(number) in str(caught.value)
 
 
-async def test_deleted_version_is_corrupt() -> None:
-    store = MemoryStore()
+async def test_deleted_version_is_corrupt(store: MemoryStore) -> None:
     await append_all(Versions(Objects(store), RUN), states_with_messages(7))
     await store.delete(layout.version_key(RUN, 5))
     await assert_refused(store, RUN, 5, 5)
@@ -429,8 +428,7 @@ async def test_error_names_the_missing_base_not_the_whole_version() -> None:
     assert 1 == (await Versions(objects, RUN).rebuild(1, {})).number
 
 
-async def test_unneeded_versions_may_be_missing() -> None:
-    store = MemoryStore()
+async def test_unneeded_versions_may_be_missing(store: MemoryStore) -> None:
     tables = states_with_messages(7)
     await append_all(Versions(Objects(store), RUN), tables)
     needed = versions_module.FIRST_TREE.chain(7)
@@ -523,17 +521,15 @@ async def test_base_of_another_history_is_corrupt(step: int) -> None:
         await Versions(Objects(store), RUN).load(7)
 
 
-async def test_header_of_another_run_is_corrupt() -> None:
-    store = MemoryStore()
+async def test_header_of_another_run_is_corrupt(store: MemoryStore) -> None:
     await append_all(Versions(Objects(store), RUN), states_with_messages(1))
     await copy_object(store, layout.version_key(RUN, 1), layout.version_key("kim-1", 1))
     with pytest.raises(Corrupt):
         await Versions(Objects(store), "kim-1").newest_header()
 
 
-async def test_rows_that_do_not_fit_together_are_corrupt() -> None:
+async def test_rows_that_do_not_fit_together_are_corrupt(store: MemoryStore) -> None:
     """The object is ours, but no run can have these rows."""
-    store = MemoryStore()
     state = make_state()
     headless = replace(state, frames={}, logs={})
     await append_all(Versions(Objects(store), RUN), [headless])
@@ -570,9 +566,8 @@ async def write_with_root(
 
 
 @pytest.mark.parametrize("root", [2, 3, 6, 8, 13])
-async def test_run_with_a_later_root_loads(root: int) -> None:
+async def test_run_with_a_later_root_loads(root: int, store: MemoryStore) -> None:
     # Given a run with a second tree from a later version on
-    store = MemoryStore()
     tables = await write_with_root(store, list(history(9, 24)), root)
 
     # When the versions on both sides are loaded
@@ -607,8 +602,7 @@ async def test_versions_before_the_root_are_not_read(root: int) -> None:
 
 
 @pytest.mark.parametrize("root", [0, 8, 9_999_999_999])
-async def test_invalid_root_is_corrupt(root: int) -> None:
-    store = MemoryStore()
+async def test_invalid_root_is_corrupt(root: int, store: MemoryStore) -> None:
     state = make_state()
     header = VersionHeader(
         run_id=RUN,
@@ -643,9 +637,8 @@ async def test_base_of_another_tree_is_corrupt() -> None:
     await assert_refused(store, RUN, 11, needed)
 
 
-async def test_long_input_is_stored_once() -> None:
+async def test_long_input_is_stored_once(store: MemoryStore) -> None:
     """In a new run, no later version repeats the input."""
-    store = MemoryStore()
     tables = [with_message(make_state(), "a long input")]
     for number in range(1, 40):
         tables.append(with_message(tables[-1], f"message {number}"))

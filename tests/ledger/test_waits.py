@@ -252,9 +252,8 @@ async def test_object_of_another_wait_is_corrupt(run_id: str) -> None:
     assert before == await all_keys(objects)
 
 
-async def test_wait_of_another_run_is_corrupt() -> None:
+async def test_wait_of_another_run_is_corrupt(store: MemoryStore) -> None:
     """The run is compared, also if the rest of the id is equal."""
-    store = MemoryStore()
     objects = Objects(store)
     await waits.create(objects, [make_wait(1, run_id="kim-1")])
     await copy_object(

@@ -140,7 +140,7 @@ def test_call_that_ended_before_a_restart_has_an_event(
 
 
 def test_function_begins_anew_in_the_body_of_a_group(
-    environment: RunEnvironment,
+    environment: RunEnvironment, clock: ManualClock
 ) -> None:
     """A TaskGroup raises what its body raises in a group."""
 
@@ -153,7 +153,6 @@ def test_function_begins_anew_in_the_body_of_a_group(
                 flow.restart(number + 1)
             return number
 
-    clock = ManualClock()
     runner = make_runner(grouped, clock=clock)
     runner.start(grouped.bind(), run_id=RUN)
     clock.seconds += timedelta(days=2).total_seconds()
@@ -166,7 +165,7 @@ def test_function_begins_anew_in_the_body_of_a_group(
 
 
 def test_call_that_is_given_up_in_its_own_step_never_begins(
-    environment: RunEnvironment, caplog: pytest.LogCaptureFixture
+    environment: RunEnvironment, caplog: pytest.LogCaptureFixture, store: MemoryStore
 ) -> None:
     """No warning says that a call was not awaited: the code awaits its task."""
 
@@ -180,7 +179,6 @@ def test_call_that_is_given_up_in_its_own_step_never_begins(
         await flow.call(add, 3, 3)
         return await ask("Well?")
 
-    store = MemoryStore()
     runner = make_runner(gives_up, store=store)
     waiting = runner.start(gives_up.bind(), run_id=RUN)
     make_runner(gives_up, store=store).decide(
@@ -193,10 +191,9 @@ def test_call_that_is_given_up_in_its_own_step_never_begins(
 
 
 def test_call_below_an_agent_that_is_given_up_never_begins(
-    environment: RunEnvironment,
+    environment: RunEnvironment, clock: ManualClock
 ) -> None:
     """The limit of time passes while the worker writes that it works on the run."""
-    clock = ManualClock()
 
     class SlowStore(ForwardingStore):
         """A version takes two minutes."""
@@ -252,7 +249,7 @@ def test_operator_cancels_one_branch_and_the_other_goes_on(
 
 
 def test_forgotten_await_of_a_wait_is_logged(
-    environment: RunEnvironment, caplog: pytest.LogCaptureFixture
+    environment: RunEnvironment, caplog: pytest.LogCaptureFixture, store: MemoryStore
 ) -> None:
     """A wait that is awaited later, in another process too, is no mistake."""
     del environment
@@ -264,7 +261,6 @@ def test_forgotten_await_of_a_wait_is_logged(
         answer = await ask("Second?")
         return answer + await later
 
-    store = MemoryStore()
     waiting = make_runner(forgets, store=store).start(forgets.bind(), run_id=RUN)
     text = (
         "sleep(...) was called in a workflow and never awaited, so it did not wait. "
@@ -310,7 +306,7 @@ def test_run_takes_no_input_beside_the_arguments() -> None:
 # Replays -----------------------------------------------------------------------------
 
 
-def test_drift_refuses_a_new_run_whose_arguments_do_not_fit() -> None:
+def test_drift_refuses_a_new_run_whose_arguments_do_not_fit(store: MemoryStore) -> None:
     """Its code has never run, so only its arguments can differ."""
 
     @workflow(name="work")
@@ -321,7 +317,6 @@ def test_drift_refuses_a_new_run_whose_arguments_do_not_fit() -> None:
     async def after(_flow: Flow, first: int, second: int) -> int:
         return first + second
 
-    store = MemoryStore()
     make_runner(before, store=store).start(before.bind(1), run_id=RUN, work=False)
     stored = objects(store)
 

@@ -155,7 +155,7 @@ def test_renamed_tool_does_not_differ(environment: RunEnvironment) -> None:
     assert ["add 1+1", "pay 2"] == environment.effect_names()
 
 
-def test_refusal_shows_waits_and_exceptions_of_the_code() -> None:
+def test_refusal_shows_waits_and_exceptions_of_the_code(store: MemoryStore) -> None:
     @workflow(name="code")
     async def old(_flow: Flow) -> str:
         return await ask("Well?")
@@ -168,7 +168,6 @@ def test_refusal_shows_waits_and_exceptions_of_the_code() -> None:
     async def calls(flow: Flow) -> str:
         return await flow.call(pay, 1)
 
-    store = MemoryStore()
     waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
     assert isinstance(waiting, Suspended)
 
@@ -198,7 +197,7 @@ def test_file_gives_the_code_its_text() -> None:
     assert "[file: bill.pdf, application/pdf, 8 bytes]" == ended.result()
 
 
-def test_long_conversation_in_a_workflow_stays_small() -> None:
+def test_long_conversation_in_a_workflow_stays_small(store: MemoryStore) -> None:
     """200,000 tokens of text that hardly shrinks, in 100 results."""
 
     @tool
@@ -217,8 +216,6 @@ def test_long_conversation_in_a_workflow_stays_small() -> None:
     @workflow(agents=[reader])
     async def reads(flow: Flow) -> str:
         return await flow.call(reader, "Read the book.")
-
-    store = MemoryStore()
 
     assert "Read." == make_runner(reads, store=store).start(reads.bind()).result()
     assert sum(map(len, objects(store).values())) < 5_000_000

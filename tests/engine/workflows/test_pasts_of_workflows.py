@@ -484,9 +484,8 @@ def check_refused(store: MemoryStore, new: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_code_that_stands_elsewhere_is_refused(what: str) -> None:
+def test_code_that_stands_elsewhere_is_refused(what: str, store: MemoryStore) -> None:
     old, new, text = REFUSED[what]
-    store = MemoryStore()
     waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
     assert isinstance(waiting, Suspended)
     done = effect_log.names()
@@ -577,9 +576,8 @@ def make_kinds(*, is_new: bool) -> list[Any]:
 
 
 def test_drift_names_exactly_the_runs_that_went_past_the_change(
-    environment: RunEnvironment,
+    environment: RunEnvironment, store: MemoryStore, clock: ManualClock
 ) -> None:
-    store, clock = MemoryStore(), ManualClock()
     passed: list[str] = []
     old = make_kinds(is_new=False)
     runner = make_runner(*old, store=store, clock=clock)

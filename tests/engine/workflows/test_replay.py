@@ -95,11 +95,8 @@ CHANGED: Sequence[tuple[str, tuple[Any, ...], str]] = (
 
 @pytest.mark.parametrize(("_what", "steps", "text"), CHANGED, ids=lambda each: each)
 def test_code_that_differs_is_refused_and_changes_nothing(
-    _what: str,
-    steps: tuple[Any, ...],
-    text: str,
+    _what: str, steps: tuple[Any, ...], text: str, store: MemoryStore
 ) -> None:
-    store = MemoryStore()
     old, new = program(1, 2, "pay"), program(*steps)
     waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
     make_runner(old, store=store).decide(the_wait(waiting), Approve(by="kim"))
@@ -207,8 +204,7 @@ def test_patch_runs_in_new_places_only(environment: RunEnvironment) -> None:
     assert done == environment.effect_names()
 
 
-def test_answer_to_a_patch_stays() -> None:
-    store = MemoryStore()
+def test_answer_to_a_patch_stays(store: MemoryStore) -> None:
     patched = program(("patched", "more", 3), "pay")
     waiting = make_runner(patched, store=store).start(patched.bind(), run_id=RUN)
 
@@ -239,8 +235,7 @@ def test_length_of_a_sleep_may_change(seconds: int, due: int) -> None:
     assert "1" == make_runner(new, store=store, clock=clock).resume(RUN).result()
 
 
-def test_idle_resume_writes_nothing() -> None:
-    store = MemoryStore()
+def test_idle_resume_writes_nothing(store: MemoryStore) -> None:
     code = program(1, "ask")
     make_runner(code, store=store).start(code.bind(), run_id=RUN)
     before = objects(store)
@@ -323,7 +318,7 @@ def test_randomness_and_time_are_the_same_in_every_replay() -> None:
     assert seen[2][:2] != seen[0][:2]
 
 
-def test_cleanup_of_a_stopped_worker_records_nothing() -> None:
+def test_cleanup_of_a_stopped_worker_records_nothing(store: MemoryStore) -> None:
     problems: list[str] = []
 
     @workflow(tools=[add])
@@ -337,7 +332,6 @@ def test_cleanup_of_a_stopped_worker_records_nothing() -> None:
                 problems.append(str(error))
                 raise
 
-    store = MemoryStore()
     waiting = make_runner(cleans, store=store).start(cleans.bind(), run_id=RUN)
     assert 1 == len(problems)
     assert "the worker has stopped" in problems[0]
@@ -349,9 +343,7 @@ def test_cleanup_of_a_stopped_worker_records_nothing() -> None:
     assert ["add 1+1"] == effect_log.names()
 
 
-def test_arguments_that_do_not_fit_any_more_are_refused() -> None:
-    store = MemoryStore()
-
+def test_arguments_that_do_not_fit_any_more_are_refused(store: MemoryStore) -> None:
     def make(kind: type) -> Any:
         async def one(_flow: Flow, first: Any) -> str:
             del first
@@ -384,7 +376,7 @@ def test_call_outside_the_code_is_refused() -> None:
 # Large and many ----------------------------------------------------------------------
 
 
-def test_many_replays_leave_no_memory_and_no_open_files() -> None:
+def test_many_replays_leave_no_memory_and_no_open_files(store: MemoryStore) -> None:
     """Each one makes a loop, tasks and futures, which are closed."""
 
     @workflow(tools=[add])
@@ -395,7 +387,6 @@ def test_many_replays_leave_no_memory_and_no_open_files() -> None:
         waiting.cancel()
         return answer
 
-    store = MemoryStore()
     make_runner(asks, store=store).start(asks.bind(), run_id=RUN)
     before = objects(store)
 

@@ -68,12 +68,11 @@ def transfer(ctx: ToolContext, cents: int) -> str:
 # Decisions ---------------------------------------------------------------------------
 
 
-def test_second_vote_releases_the_call() -> None:
+def test_second_vote_releases_the_call(store: MemoryStore) -> None:
     @workflow(tools=[transfer])
     async def transfers(flow: Flow) -> str:
         return await flow.call(transfer, 5)
 
-    store = MemoryStore()
     waiting = make_runner(transfers, store=store).start(transfers.bind(), run_id=RUN)
     wait_id = the_wait(waiting)
     first = make_runner(transfers, store=store).decide(wait_id, Approve(by="kim"))
@@ -88,7 +87,7 @@ def test_second_vote_releases_the_call() -> None:
     assert ["transfer 5"] == effect_log.names()
 
 
-def test_cancelled_call_takes_no_second_vote() -> None:
+def test_cancelled_call_takes_no_second_vote(store: MemoryStore) -> None:
     @workflow(tools=[transfer, pay])
     async def gives_up(flow: Flow) -> str:
         sending = asyncio.create_task(flow.call(transfer, 5))
@@ -97,7 +96,6 @@ def test_cancelled_call_takes_no_second_vote() -> None:
         await ask("Over?")
         return receipt
 
-    store = MemoryStore()
     runner = make_runner(gives_up, store=store)
     waiting = expect(runner.start(gives_up.bind(), run_id=RUN), Suspended)
     waits = {wait.tool: wait.id for wait in waiting.waits}
@@ -210,7 +208,7 @@ def test_answer_in_place_of_a_call_has_the_type_of_the_result() -> None:
 # Attempts ----------------------------------------------------------------------------
 
 
-def test_retried_call_has_one_result() -> None:
+def test_retried_call_has_one_result(store: MemoryStore) -> None:
     @tool(idempotent=True, retries=Retries(2, first_delay=1))
     def push(ctx: ToolContext, text: str) -> str:
         """Push; the first attempt raises."""
@@ -224,7 +222,6 @@ def test_retried_call_has_one_result() -> None:
         seen = [await flow.call(push, "x")]
         return [*seen, await flow.call(pay, 1)]
 
-    store = MemoryStore()
     waiting = make_runner(pushes, store=store).start(pushes.bind(), run_id=RUN)
     make_runner(pushes, store=store).decide(the_wait(waiting), Approve(by="kim"))
 
@@ -286,7 +283,7 @@ def sign(ctx: ToolContext, text: str) -> str:
     return f"signed {text}"
 
 
-def test_code_cannot_catch_a_denial_that_stops_the_run() -> None:
+def test_code_cannot_catch_a_denial_that_stops_the_run(store: MemoryStore) -> None:
     seen: list[str] = []
 
     @workflow(tools=[sign, add])
@@ -297,7 +294,6 @@ def test_code_cannot_catch_a_denial_that_stops_the_run() -> None:
             seen.append(type(error).__name__)
         return str(await flow.call(add, 1, 1))
 
-    store = MemoryStore()
     waiting = make_runner(signs, store=store).start(signs.bind(), run_id=RUN)
     runner = make_runner(signs, store=store)
     runner.decide(the_wait(waiting), Deny(by="kim", reason="No."))
@@ -312,7 +308,7 @@ def test_code_cannot_catch_a_denial_that_stops_the_run() -> None:
 
 
 def test_code_cannot_catch_an_exhausted_budget(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, store: MemoryStore
 ) -> None:
     helper: Agent[str] = Agent("helper", model=ScriptedModel(["hello"] * 5))
 
@@ -326,7 +322,6 @@ def test_code_cannot_catch_an_exhausted_budget(
                 break
         return str(await flow.call(add, 1, 1))
 
-    store = MemoryStore()
     waiting = make_runner(asks, store=store).start(
         asks.bind(), run_id=RUN, budget=Budget(requests=2)
     )
@@ -340,7 +335,7 @@ def test_code_cannot_catch_an_exhausted_budget(
     assert ["pay 1"] == effect_log.names()
 
 
-def test_code_cannot_catch_the_refusal_of_changed_code() -> None:
+def test_code_cannot_catch_the_refusal_of_changed_code(store: MemoryStore) -> None:
     def code(first: int) -> Any:
         @workflow(tools=[add, pay], name="code")
         async def function(flow: Flow) -> str:
@@ -354,7 +349,6 @@ def test_code_cannot_catch_the_refusal_of_changed_code() -> None:
 
         return function
 
-    store = MemoryStore()
     old, new = code(1), code(2)
     waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
     make_runner(old, store=store).decide(the_wait(waiting), Approve(by="kim"))
@@ -385,9 +379,7 @@ def test_code_cannot_catch_the_refusal_of_changed_code() -> None:
     ids=["nothing", "question", "within", "schema", "on_deadline"],
 )
 def test_question_is_compared_and_its_options_are_not(
-    question: str,
-    options: Any,
-    is_refused: bool,
+    question: str, options: Any, is_refused: bool, store: MemoryStore
 ) -> None:
     def code(text: str, **options: Any) -> Any:
         type_ = options.pop("response_type", int)
@@ -401,7 +393,6 @@ def test_question_is_compared_and_its_options_are_not(
         return function
 
     old, new = code("How many?"), code(question, **options)
-    store = MemoryStore()
     waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
     make_runner(old, store=store).decide(the_wait(waiting, "question"), Answer(4))
     before = objects(store)
@@ -437,13 +428,12 @@ def told(events: Any) -> list[str]:
     return texts
 
 
-def test_stream_yields_the_events_of_the_steps_in_order() -> None:
+def test_stream_yields_the_events_of_the_steps_in_order(store: MemoryStore) -> None:
     @workflow(tools=[add, pay])
     async def bill(flow: Flow) -> str:
         total = await flow.call(add, 1, 2)
         return await flow.call(pay, await flow.call(add, total, 3))
 
-    store = MemoryStore()
     runner = make_runner(bill, store=store)
     stream = runner.stream(bill.bind(), run_id=RUN)
     first = told(stream)
@@ -469,7 +459,7 @@ def test_stream_yields_the_events_of_the_steps_in_order() -> None:
 # Agents ------------------------------------------------------------------------------
 
 
-def test_output_of_an_agent_has_its_type() -> None:
+def test_output_of_an_agent_has_its_type(store: MemoryStore) -> None:
     """Also in each replay."""
     seen: list[object] = []
     buyer = Agent("buyer", model=ScriptedModel(['{"cents": 5}']), output_type=Receipt)
@@ -481,7 +471,6 @@ def test_output_of_an_agent_has_its_type() -> None:
         await flow.call(pay, receipt.cents)
         return Receipt(cents=receipt.cents + 1)
 
-    store = MemoryStore()
     waiting = make_runner(buys, store=store).start(buys.bind(), run_id=RUN)
     make_runner(buys, store=store).decide(the_wait(waiting), Approve(by="kim"))
 
@@ -494,9 +483,7 @@ def test_output_of_an_agent_has_its_type() -> None:
 
 @pytest.mark.parametrize(("requests", "fits"), [(2, False), (3, True)])
 def test_budget_counts_both_agents_of_a_handoff(
-    requests: int,
-    fits: bool,
-    caplog: pytest.LogCaptureFixture,
+    requests: int, fits: bool, caplog: pytest.LogCaptureFixture, store: MemoryStore
 ) -> None:
     # A script has a reply for each turn of the frame: the first one is of the triage.
     replies: list[Any] = ["", ToolCall("pay", {"cents": 5}), "sold"]
@@ -508,7 +495,6 @@ def test_budget_counts_both_agents_of_a_handoff(
     async def sells(flow: Flow) -> str:
         return await flow.call(triage, "go")
 
-    store = MemoryStore()
     waiting = make_runner(sells, store=store).start(
         sells.bind(), run_id=RUN, budget=Budget(requests=requests)
     )
@@ -525,7 +511,7 @@ def test_budget_counts_both_agents_of_a_handoff(
     assert ["pay 5"] == effect_log.names()
 
 
-def test_usage_of_a_run_covers_the_agents_below() -> None:
+def test_usage_of_a_run_covers_the_agents_below(store: MemoryStore) -> None:
     clerk = Agent("clerk", model=PricedModel(["one", "two", "three"]))
 
     @workflow(agents=[clerk])
@@ -538,7 +524,6 @@ def test_usage_of_a_run_covers_the_agents_below() -> None:
         await flow.call(pay, 1)
         return " ".join([*texts, await flow.call(clerk, "go")])
 
-    store = MemoryStore()
     runner = make_runner(outer, store=store, prices=PRICES)
     waiting = expect(runner.start(outer.bind(), run_id=RUN), Suspended)
     usage = waiting.continuation.usage

@@ -244,8 +244,7 @@ def test_operator_cancels_a_workflow_below_an_agent() -> None:
     assert [] == list(runner.waiting())
 
 
-def test_erased_run_leaves_nothing_but_its_tombstone() -> None:
-    store = MemoryStore()
+def test_erased_run_leaves_nothing_but_its_tombstone(store: MemoryStore) -> None:
     runner, clock = at_the_approval(store=store)
 
     runner.cancel(RUN)

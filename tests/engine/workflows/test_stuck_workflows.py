@@ -52,7 +52,7 @@ def test_function_that_nothing_wakes_fails(code: Any) -> None:
     assert "no call, wait or timer" in ended.error.message
 
 
-def test_function_is_stuck_after_its_last_outcome() -> None:
+def test_function_is_stuck_after_its_last_outcome(store: MemoryStore) -> None:
     @workflow(tools=[add])
     async def late(flow: Flow) -> None:
         await flow.call(add, 1, 1)
@@ -60,7 +60,6 @@ def test_function_is_stuck_after_its_last_outcome() -> None:
         await asyncio.Event().wait()
         await asking
 
-    store = MemoryStore()
     waiting = make_runner(late, store=store).start(late.bind(), run_id=RUN)
     assert isinstance(make_runner(late, store=store).resume(RUN), Suspended)
     runner = make_runner(late, store=store)
@@ -84,7 +83,7 @@ def test_caller_of_a_stuck_workflow_goes_on() -> None:
     assert "stuck" == make_runner(outer).start(outer.bind(), run_id=RUN).result()
 
 
-def test_task_that_awaits_a_call_wakes_the_function() -> None:
+def test_task_that_awaits_a_call_wakes_the_function(store: MemoryStore) -> None:
     @workflow(tools=[pay])
     async def woken(flow: Flow) -> str:
         paid = asyncio.Event()
@@ -98,7 +97,6 @@ def test_task_that_awaits_a_call_wakes_the_function() -> None:
             await paid.wait()
         return "woken"
 
-    store = MemoryStore()
     waiting = make_runner(woken, store=store).start(woken.bind(), run_id=RUN)
     assert isinstance(make_runner(woken, store=store).resume(RUN), Suspended)
     runner = make_runner(woken, store=store)

@@ -65,11 +65,8 @@ def test_due_timeout_wins_against_an_approved_call() -> None:
     ("seconds", "due", "effects"), [(30, 31, ["add 1+1"]), (600, 599, ["pay 5"])]
 )
 def test_length_of_a_timeout_that_has_not_ended_may_change(
-    seconds: int,
-    due: int,
-    effects: list[str],
+    seconds: int, due: int, effects: list[str], store: MemoryStore, clock: ManualClock
 ) -> None:
-    store, clock = MemoryStore(), ManualClock()
     old, new = limited(60), limited(seconds)
     waiting = make_runner(old, store=store, clock=clock).start(old.bind(), run_id=RUN)
     runner = make_runner(new, store=store, clock=clock)
@@ -84,7 +81,7 @@ def test_length_of_a_timeout_that_has_not_ended_may_change(
     assert effects == effect_log.names()
 
 
-def test_same_limit_for_people_refuses_late_answers() -> None:
+def test_same_limit_for_people_refuses_late_answers(clock: ManualClock) -> None:
     @workflow
     async def asks(_flow: Flow) -> str:
         try:
@@ -93,7 +90,6 @@ def test_same_limit_for_people_refuses_late_answers() -> None:
         except (TimeoutError, CallExpired):
             return "late"
 
-    clock = ManualClock()
     runner = make_runner(asks, clock=clock)
     waiting = runner.start(asks.bind(), run_id=RUN)
     clock.seconds = 61
@@ -133,7 +129,7 @@ async def one_task(_flow: Flow) -> list[str]:
 )
 @pytest.mark.parametrize("sends", ["publish", "signal"])
 def test_event_after_a_due_timeout_belongs_to_the_wait_before(
-    code: Any, seen: list[str], sends: str
+    code: Any, seen: list[str], sends: str, clock: ManualClock
 ) -> None:
     """A task that outlives the round gets it."""
 
@@ -143,7 +139,6 @@ def test_event_after_a_due_timeout_belongs_to_the_wait_before(
         else:
             runner.signal(RUN, "news", data="now", by="kim")
 
-    clock = ManualClock()
     runner = make_runner(code, clock=clock)
     runner.start(code.bind(), run_id=RUN)
     clock.seconds = 70

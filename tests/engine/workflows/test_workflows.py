@@ -54,7 +54,7 @@ from tests.outcomes import expect
 # One after another, and at the same time ---------------------------------------------
 
 
-def test_calls_run_once_over_a_suspension() -> None:
+def test_calls_run_once_over_a_suspension(store: MemoryStore) -> None:
     @workflow(tools=[add, pay])
     async def bill(flow: Flow, items: int) -> str:
         total = 0
@@ -62,7 +62,6 @@ def test_calls_run_once_over_a_suspension() -> None:
             total = await flow.call(add, total, second=item)
         return await flow.call(pay, total)
 
-    store = MemoryStore()
     waiting = make_runner(bill, store=store).start(bill.bind(3), run_id=RUN)
     make_runner(bill, store=store).decide(the_wait(waiting), Approve(by="kim"))
 
@@ -160,7 +159,7 @@ def test_first_of_several_cancels_the_others() -> None:
     assert ["The workflow cancelled it."] * 2 == [line.reason for line in lines]
 
 
-def test_outcomes_come_in_the_order_of_their_decisions() -> None:
+def test_outcomes_come_in_the_order_of_their_decisions(clock: ManualClock) -> None:
     """Not in the order in which the waits were opened."""
 
     @workflow
@@ -168,7 +167,6 @@ def test_outcomes_come_in_the_order_of_their_decisions() -> None:
         tasks = [asyncio.create_task(ask(text)) for text in ("A?", "B?")]
         return [await each for each in asyncio.as_completed(tasks)]
 
-    clock = ManualClock()
     runner = make_runner(race, clock=clock)
     waiting = expect(runner.start(race.bind(), run_id=RUN), Suspended)
     for wait in reversed(waiting.waits):
@@ -214,7 +212,7 @@ def test_every_wait_is_awaited() -> None:
     ],
 )
 def test_refused_wait_raises_where_it_is_awaited(
-    verdict: Deny | None, error: type[errors.CallError]
+    verdict: Deny | None, error: type[errors.CallError], clock: ManualClock
 ) -> None:
     @workflow
     async def asks(_flow: Flow) -> str:
@@ -223,7 +221,6 @@ def test_refused_wait_raises_where_it_is_awaited(
         except errors.CallError as caught:
             return f"{type(caught).__name__} {caught.tool} {caught.call}"
 
-    clock = ManualClock()
     runner = make_runner(asks, clock=clock)
     waiting = runner.start(asks.bind(), run_id=RUN)
     if verdict is not None:
@@ -283,7 +280,7 @@ def test_sleeping_workflow_costs_nothing_and_goes_on_at_its_time() -> None:
     ] == outcome.result()
 
 
-def test_limit_of_time_ends_an_approval_that_nobody_gives() -> None:
+def test_limit_of_time_ends_an_approval_that_nobody_gives(clock: ManualClock) -> None:
     @workflow(tools=[pay, add])
     async def limited(flow: Flow) -> str:
         try:
@@ -292,7 +289,6 @@ def test_limit_of_time_ends_an_approval_that_nobody_gives() -> None:
         except TimeoutError:
             return str(await flow.call(add, 1, 1))
 
-    clock = ManualClock()
     runner = make_runner(limited, clock=clock)
     waiting = runner.start(limited.bind(), run_id=RUN)
     wait_id = the_wait(waiting)
@@ -307,7 +303,7 @@ def test_limit_of_time_ends_an_approval_that_nobody_gives() -> None:
     assert "The workflow cancelled it." == line.reason
 
 
-def test_answer_that_comes_after_the_timer_is_late() -> None:
+def test_answer_that_comes_after_the_timer_is_late(clock: ManualClock) -> None:
     """The code saw the timer first, also if no process looked in between."""
 
     @workflow
@@ -318,7 +314,6 @@ def test_answer_that_comes_after_the_timer_is_late() -> None:
         except TimeoutError:
             return "late"
 
-    clock = ManualClock()
     runner = make_runner(limited, clock=clock)
     waiting = runner.start(limited.bind(), run_id=RUN)
     clock.seconds = 100
@@ -470,14 +465,13 @@ def test_result_without_json_fails_the_run() -> None:
 # Without a store ---------------------------------------------------------------------
 
 
-def test_workflow_runs_without_a_store() -> None:
+def test_workflow_runs_without_a_store(clock: ManualClock) -> None:
     @workflow(tools=[pay])
     async def pays(flow: Flow, cents: int) -> str:
         receipt = await flow.call(pay, cents)
         await sleep(60)
         return receipt
 
-    clock = ManualClock()
     waiting = run(pays.bind(5), clock=clock)
     answers = {the_wait(waiting): Approve(by="kim")}
     slept = resume(waiting.continuation.to_bytes(), pays, answers=answers, clock=clock)
