@@ -24,8 +24,8 @@ from tests.simulation.families import COMPACTIONS
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
-    mutant,
     mutants_in,
+    mutants_of,
     patch,
     returns,
 )
@@ -34,11 +34,12 @@ from tests.simulation.protocol.laws_of_effects import (
     transcripts_valid,
 )
 
+mutant = mutants_of(COMPACTIONS)
+
 
 @mutant(
     "The recent messages may begin with the result of a call.",
     breaks=(compaction_keeps_what_must_stay, transcripts_valid),
-    family=COMPACTIONS,
 )
 def a_call_is_separated_from_its_result() -> Patches:
     def split_history(original: Original) -> Any:
@@ -67,7 +68,6 @@ def _apply_unchecked(draft: Draft, event: HistoryCompacted | SummaryFailed) -> N
 @mutant(
     "The last message of the user is summarized as well.",
     breaks=(compaction_keeps_what_must_stay,),
-    family=COMPACTIONS,
 )
 def the_last_message_of_the_user_is_dropped() -> Patches:
     yield returns(history._indexes_to_keep, ())
@@ -76,7 +76,6 @@ def the_last_message_of_the_user_is_dropped() -> Patches:
 @mutant(
     "A version keeps as many messages of the log as there were, whatever its id.",
     breaks=(model_reads_committed_messages, stored_summary_is_not_asked_again),
-    family=COMPACTIONS,
 )
 def a_summary_is_lost_at_a_crash() -> Patches:
     def log_delta(base: MessageLog | None, new: MessageLog) -> LogDelta:
@@ -89,7 +88,6 @@ def a_summary_is_lost_at_a_crash() -> Patches:
 @mutant(
     "The model is asked before the version with the summary is stored.",
     breaks=(model_reads_committed_messages,),
-    family=COMPACTIONS,
 )
 def a_summary_is_not_stored_before_the_turn() -> Patches:
     def apply(original: Original, self: RunLoop, event: Event) -> None:
@@ -101,9 +99,7 @@ def a_summary_is_not_stored_before_the_turn() -> Patches:
 
 
 @mutant(
-    "A worker asks for each summary twice.",
-    breaks=(stored_summary_is_not_asked_again,),
-    family=COMPACTIONS,
+    "A worker asks for each summary twice.", breaks=(stored_summary_is_not_asked_again,)
 )
 def a_summary_is_asked_twice() -> Patches:
     async def summarize(original: Original) -> Any:

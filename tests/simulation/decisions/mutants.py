@@ -59,8 +59,7 @@ from tests.simulation.protocol.laws_of_endings import no_run_stranded
 
 
 @mutant(
-    "A later decision overwrites the first.",
-    breaks=(one_decision, refused_never_runs),
+    "A later decision overwrites the first.", breaks=(one_decision, refused_never_runs)
 )
 def a_decision_is_overwritten() -> Patches:
     async def record_decision(
@@ -269,8 +268,7 @@ def original_arguments_run_after_an_edit() -> Patches:
 
 
 @mutant(
-    "An edit is lost when its decision is applied.",
-    breaks=(executed_equals_approved,),
+    "An edit is lost when its decision is applied.", breaks=(executed_equals_approved,)
 )
 def an_edit_is_forgotten() -> Patches:
     def approval_events(original: Original, decision: Decision) -> Any:

@@ -29,8 +29,8 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutant,
     mutants_in,
+    mutants_of,
     patch,
     returns,
     skip,
@@ -38,11 +38,12 @@ from tests.simulation.mutants.mutant import (
 from tests.simulation.protocol.laws_of_effects import nothing_starts_without_claim
 from tests.simulation.protocol.laws_of_runs import no_foreign_errors
 
+mutant = mutants_of(ATTACHMENTS)
+
 
 @mutant(
     "A result is stored without its attachments.",
     breaks=(no_message_lacks_its_attachment, no_foreign_errors),
-    family=ATTACHMENTS,
 )
 def result_is_stored_without_its_attachments() -> Patches:
     async def stored_result(
@@ -58,7 +59,6 @@ def result_is_stored_without_its_attachments() -> Patches:
 @mutant(
     "A message is posted before its attachments.",
     breaks=(no_message_lacks_its_attachment, no_foreign_errors),
-    family=ATTACHMENTS,
 )
 def message_is_posted_before_its_attachments() -> Patches:
     yield skip(MessagePost.store_attachments)
@@ -67,7 +67,6 @@ def message_is_posted_before_its_attachments() -> Patches:
 @mutant(
     "An attachment counts as stored although its create failed.",
     breaks=(no_message_lacks_its_attachment, no_foreign_errors),
-    family=ATTACHMENTS,
 )
 def failed_create_of_an_attachment_counts() -> Patches:
     async def _create(original: Original) -> None:
@@ -80,7 +79,6 @@ def failed_create_of_an_attachment_counts() -> Patches:
 @mutant(
     "A process counts only the attachments that it added itself.",
     breaks=(attachments_are_kept_once_within_the_limit,),
-    family=ATTACHMENTS,
 )
 def attachments_of_others_are_not_counted() -> Patches:
     yield returns(RunFiles._list_sizes, {})
@@ -89,7 +87,6 @@ def attachments_of_others_are_not_counted() -> Patches:
 @mutant(
     "A request to a model lacks the bytes of its attachments.",
     breaks=(models_get_the_bytes_of_attachments,),
-    family=ATTACHMENTS,
 )
 def request_lacks_the_bytes_of_attachments() -> Patches:
     yield gives_back(file_storing.with_files, "request")
@@ -98,7 +95,6 @@ def request_lacks_the_bytes_of_attachments() -> Patches:
 @mutant(
     "A request is sent although the claim ended while attachments were read.",
     breaks=(nothing_starts_without_claim,),
-    family=ATTACHMENTS,
 )
 def claim_is_not_checked_after_reading_attachments() -> Patches:
     async def with_files(original: Original) -> Any:
@@ -110,7 +106,6 @@ def claim_is_not_checked_after_reading_attachments() -> Patches:
 @mutant(
     "An attachment that another call is creating counts as stored.",
     breaks=(no_message_lacks_its_attachment, no_foreign_errors),
-    family=ATTACHMENTS,
 )
 def attachment_in_progress_counts_as_stored() -> Patches:
     async def add(
@@ -125,7 +120,6 @@ def attachment_in_progress_counts_as_stored() -> Patches:
 @mutant(
     "A fork is created without the attachments of its source.",
     breaks=(no_message_lacks_its_attachment, no_foreign_errors),
-    family=ATTACHMENTS,
 )
 def a_fork_lacks_the_attachments_of_its_source() -> Patches:
     yield skip(file_storing.give_files)
@@ -134,7 +128,6 @@ def a_fork_lacks_the_attachments_of_its_source() -> Patches:
 @mutant(
     "A repeat of a fork deletes the attachments of the fork that exists.",
     breaks=(no_message_lacks_its_attachment,),
-    family=ATTACHMENTS,
 )
 def a_repeated_fork_deletes_the_attachments() -> Patches:
     async def take_back_files(objects: Objects, state: RunState) -> None:

@@ -29,18 +29,19 @@ from tests.simulation.guards.tools import halved
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
-    mutant,
     mutants_in,
+    mutants_of,
     patch,
     skip,
 )
 from tests.simulation.state.laws import state_is_the_replay_of_its_changes
 
+mutant = mutants_of(GUARDS)
+
 
 @mutant(
     "The hook changes the arguments after the approval.",
     breaks=(executed_equals_accepted_after_the_hook,),
-    family=GUARDS,
 )
 def the_hook_runs_after_the_approval() -> Patches:
     async def checked(self: GuardedCall, arguments: str) -> CheckedCall | CallInvalid:
@@ -61,7 +62,6 @@ def the_hook_runs_after_the_approval() -> Patches:
         refused_by_a_guardrail_never_runs,
         executed_equals_accepted_after_the_hook,
     ),
-    family=GUARDS,
 )
 def guardrails_are_ignored_after_a_crash() -> Patches:
     async def guarded(original: Original, self: GuardedCall, arguments: str) -> Any:
@@ -76,7 +76,6 @@ def guardrails_are_ignored_after_a_crash() -> Patches:
 @mutant(
     "A guardrail that refuses is not asked if one before it asks.",
     breaks=(refused_by_a_guardrail_never_runs,),
-    family=GUARDS,
 )
 def a_question_hides_a_refusal() -> Patches:
     async def guarded(original: Original, self: GuardedCall, arguments: str) -> Any:
@@ -95,7 +94,6 @@ def a_question_hides_a_refusal() -> Patches:
 @mutant(
     "Arguments that a person approved are not shown to guardrails that refuse.",
     breaks=(refused_by_a_guardrail_never_runs,),
-    family=GUARDS,
 )
 def edited_arguments_are_not_checked() -> Patches:
     async def guarded_again(original: Original, call: CallRow) -> Any:
@@ -109,7 +107,6 @@ def edited_arguments_are_not_checked() -> Patches:
 @mutant(
     "The input of an agent that another agent calls is not checked.",
     breaks=(refused_by_a_guardrail_never_runs,),
-    family=GUARDS,
 )
 def inputs_of_sub_agents_are_not_checked() -> Patches:
     def new_input(original: Original, frame: FrameRow) -> Any:
@@ -121,7 +118,6 @@ def inputs_of_sub_agents_are_not_checked() -> Patches:
 @mutant(
     "A result that the hook after_tool saw has lost the changes of the state.",
     breaks=(state_is_the_replay_of_its_changes,),
-    family=GUARDS,
 )
 def after_tool_loses_the_changes() -> Patches:
     async def with_result(original: Original) -> Any:
@@ -133,20 +129,12 @@ def after_tool_loses_the_changes() -> Patches:
     yield patch(GuardedCall.with_result, with_result)
 
 
-@mutant(
-    "A trip is not stored with its frame.",
-    breaks=(each_trip_is_told_once,),
-    family=GUARDS,
-)
+@mutant("A trip is not stored with its frame.", breaks=(each_trip_is_told_once,))
 def a_trip_is_not_recorded() -> Patches:
     yield skip(state.record_trip)
 
 
-@mutant(
-    "A trip is stored twice.",
-    breaks=(each_trip_is_told_once,),
-    family=GUARDS,
-)
+@mutant("A trip is stored twice.", breaks=(each_trip_is_told_once,))
 def a_trip_is_recorded_twice() -> Patches:
     def record(original: Original) -> None:
         original()

@@ -25,17 +25,18 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutant,
     mutants_in,
+    mutants_of,
     patch,
     skip,
 )
+
+mutant = mutants_of(HANDOFFS)
 
 
 @mutant(
     "A handoff changes nothing.",
     breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
-    family=HANDOFFS,
 )
 def handoffs_are_lost() -> Patches:
     yield gives_back(reducer._handed_over, "frame")
@@ -44,7 +45,6 @@ def handoffs_are_lost() -> Patches:
 @mutant(
     "The last handoff of a turn counts, not the first one.",
     breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
-    family=HANDOFFS,
 )
 def the_last_handoff_counts() -> Patches:
     def last(original: Original, rows: Iterable[CallRow]) -> Any:
@@ -57,7 +57,6 @@ def the_last_handoff_counts() -> Patches:
 @mutant(
     "A process asks the agent with which the conversation began.",
     breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
-    family=HANDOFFS,
 )
 def the_first_agent_goes_on() -> Patches:
     def resolve(
@@ -71,7 +70,6 @@ def the_first_agent_goes_on() -> Patches:
 @mutant(
     "The next agent reads the instructions of the one before it.",
     breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
-    family=HANDOFFS,
 )
 def instructions_stay_after_a_handoff() -> Patches:
     yield skip(tool_messages.new_instructions)
@@ -80,7 +78,6 @@ def instructions_stay_after_a_handoff() -> Patches:
 @mutant(
     "The next agent reads all messages, whatever the filter says.",
     breaks=(the_next_agent_reads_what_the_filter_left,),
-    family=HANDOFFS,
 )
 def filters_are_forgotten() -> Patches:
     yield gives_back(history.without_dropped, "frame")
@@ -89,7 +86,6 @@ def filters_are_forgotten() -> Patches:
 @mutant(
     "The turn before a handoff stays, whatever the filter says.",
     breaks=(the_next_agent_reads_what_the_filter_left,),
-    family=HANDOFFS,
 )
 def filters_leave_the_newest_turn() -> Patches:
     def dropped(

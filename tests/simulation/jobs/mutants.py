@@ -25,17 +25,17 @@ from tests.simulation.jobs.laws import (
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
-    mutant,
     mutants_in,
+    mutants_of,
     patch,
     skip,
 )
 from tests.simulation.protocol.laws_of_endings import ended_run_leaves_no_keys
 
+mutant = mutants_of(JOBS)
 
-@mutant(
-    "A cancelled job is not stopped.", breaks=(stopped_before_its_end,), family=JOBS
-)
+
+@mutant("A cancelled job is not stopped.", breaks=(stopped_before_its_end,))
 def a_cancelled_job_is_not_stopped() -> Patches:
     yield skip(JobCanceller.cancel)
 
@@ -43,7 +43,6 @@ def a_cancelled_job_is_not_stopped() -> Patches:
 @mutant(
     "Every decision stops its job, also a result.",
     breaks=(job_with_a_result_is_not_stopped,),
-    family=JOBS,
 )
 def every_decision_stops_its_job() -> Patches:
     async def cancel_expired(
@@ -60,7 +59,6 @@ def every_decision_stops_its_job() -> Patches:
 @mutant(
     "A job is stopped again after the version that ends its wait.",
     breaks=(stopped_before_its_end,),
-    family=JOBS,
 )
 def a_job_is_stopped_again_after_its_end() -> Patches:
     stopped: dict[str, list[tuple[JobCanceller, RunState, Wait]]] = {}
@@ -86,7 +84,6 @@ def a_job_is_stopped_again_after_its_end() -> Patches:
 @mutant(
     "A heartbeat asks for the store's time with a marker of its own clock's time.",
     breaks=(ended_run_leaves_no_keys,),
-    family=JOBS,
 )
 def a_heartbeat_trusts_its_clock_for_a_moment() -> Patches:
     async def learn(

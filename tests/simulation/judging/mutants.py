@@ -24,13 +24,20 @@ from tests.simulation.judging.laws import (
     no_output_is_used_unasked,
     refused_by_an_agent_never_runs,
 )
-from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutants_in,
+    mutants_of,
+    patch,
+)
+
+mutant = mutants_of(JUDGES)
 
 
 @mutant(
     "Any decision lets an agent use its input or output.",
     breaks=(no_input_is_read_unasked, no_output_is_used_unasked),
-    family=JUDGES,
 )
 def a_denied_text_is_used() -> Patches:
     def event_of_decision(wait: Wait) -> TextAccepted | TextRefused:
@@ -42,7 +49,6 @@ def a_denied_text_is_used() -> Patches:
 @mutant(
     "A held reply is a message of its frame at once.",
     breaks=(no_output_is_used_unasked,),
-    family=JUDGES,
 )
 def a_held_reply_is_a_message() -> Patches:
     def hold_reply(
@@ -57,7 +63,6 @@ def a_held_reply_is_a_message() -> Patches:
 @mutant(
     "An accepted input covers every later text of its frame.",
     breaks=(no_input_is_read_unasked,),
-    family=JUDGES,
 )
 def an_accepted_input_covers_other_texts() -> Patches:
     def input_digest(run: RunRow, frame_id: str) -> str:
@@ -69,7 +74,6 @@ def an_accepted_input_covers_other_texts() -> Patches:
 @mutant(
     "A check before the start of a call has no consequence.",
     breaks=(refused_by_an_agent_never_runs,),
-    family=JUDGES,
 )
 def the_second_check_of_a_call_is_ignored() -> Patches:
     def take_result(original: Original, check: CheckCall) -> Any:
@@ -82,7 +86,6 @@ def the_second_check_of_a_call_is_ignored() -> Patches:
 @mutant(
     "A worker that did not examine a call does not let agents check it.",
     breaks=(refused_by_an_agent_never_runs,),
-    family=JUDGES,
 )
 def approved_calls_are_not_shown_to_agents() -> Patches:
     async def guarded_again(original: Original, call: CallRow) -> Any:

@@ -30,17 +30,23 @@ from tests.simulation.models.laws import (
     siblings_of_a_suspended_frame_go_on,
     suspended_frame_asks_no_model,
 )
-from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutants_in,
+    mutants_of,
+    patch,
+)
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.waits.laws import timers_end_in_time
+
+mutant = mutants_of(MODELS)
 
 # Replies that come later ------------------------------------------------------------
 
 
 @mutant(
-    "The id of a pending reply is not stored.",
-    breaks=(pending_turn_is_asked_once,),
-    family=MODELS,
+    "The id of a pending reply is not stored.", breaks=(pending_turn_is_asked_once,)
 )
 def a_pending_reply_is_forgotten() -> Patches:
     def go_without_reply(original: Original, event: ModelFailed | ModelDelayed) -> None:
@@ -54,7 +60,6 @@ def a_pending_reply_is_forgotten() -> Patches:
 @mutant(
     "A model whose reply is pending is asked instead of polled.",
     breaks=(pending_turn_is_asked_once,),
-    family=MODELS,
 )
 def a_poll_asks_the_model() -> Patches:
     async def request_once(original: Original) -> Any:
@@ -66,7 +71,6 @@ def a_poll_asks_the_model() -> Patches:
 @mutant(
     "A model is polled for the first reply that it ever announced.",
     breaks=(committed_reply_is_polled,),
-    family=MODELS,
 )
 def the_first_reply_is_polled_for_ever() -> Patches:
     first: dict[str, str] = {}
@@ -86,11 +90,7 @@ def the_first_reply_is_polled_for_ever() -> Patches:
     yield patch(ModelRegistry._request_once, request_once)
 
 
-@mutant(
-    "A reply that is lost stays pending.",
-    breaks=(no_run_stranded,),
-    family=MODELS,
-)
+@mutant("A reply that is lost stays pending.", breaks=(no_run_stranded,))
 def a_lost_reply_stays_pending() -> Patches:
     def after_loss(original: Original, frame: FrameRow) -> Any:
         event = original()
@@ -102,7 +102,6 @@ def a_lost_reply_stays_pending() -> Patches:
 @mutant(
     "A message is added while a reply is pending.",
     breaks=(reply_follows_what_was_sent,),
-    family=MODELS,
 )
 def a_message_is_added_before_a_pending_reply() -> Patches:
     def reads_messages(self: FrameRow) -> bool:
@@ -114,9 +113,7 @@ def a_message_is_added_before_a_pending_reply() -> Patches:
 # Limits and outages -----------------------------------------------------------------
 
 
-@mutant(
-    "Each delay is as long as the first.", breaks=(attempts_back_off,), family=MODELS
-)
+@mutant("Each delay is as long as the first.", breaks=(attempts_back_off,))
 def attempts_do_not_back_off() -> Patches:
     def retry_delay(original: Original) -> Any:
         return original(failed_requests=1)
@@ -125,9 +122,7 @@ def attempts_do_not_back_off() -> Patches:
 
 
 @mutant(
-    "The end of a wait forgets the failures before it.",
-    breaks=(attempts_back_off,),
-    family=MODELS,
+    "The end of a wait forgets the failures before it.", breaks=(attempts_back_off,)
 )
 def failures_are_forgotten() -> Patches:
     def after_error(original: Original, frame: FrameRow) -> Any:
@@ -139,7 +134,6 @@ def failures_are_forgotten() -> Patches:
 @mutant(
     "A frame that waits for its model stays in the plan.",
     breaks=(suspended_frame_asks_no_model,),
-    family=MODELS,
 )
 def a_suspended_frame_stays_in_the_plan() -> Patches:
     def put_wait(original: Original, self: Draft, row: Wait) -> None:
@@ -153,7 +147,6 @@ def a_suspended_frame_stays_in_the_plan() -> Patches:
 @mutant(
     "A frame whose model is limited may be asked by the next worker.",
     breaks=(timers_end_in_time,),
-    family=MODELS,
 )
 def each_resume_asks_a_limited_model() -> Patches:
     def is_past_deadline(original: Original, wait: Wait) -> Any:
@@ -162,7 +155,7 @@ def each_resume_asks_a_limited_model() -> Patches:
     yield patch(deadlines.is_past_deadline, is_past_deadline)
 
 
-@mutant("A wait for a model has no marker.", breaks=(no_run_stranded,), family=MODELS)
+@mutant("A wait for a model has no marker.", breaks=(no_run_stranded,))
 def a_wait_for_a_model_has_no_marker() -> Patches:
     def deadline_marker(original: Original, wait: Wait) -> Any:
         return None if wait.rules.may_wake else original()
@@ -173,7 +166,6 @@ def a_wait_for_a_model_has_no_marker() -> Patches:
 @mutant(
     "One limited model stops all frames of its run.",
     breaks=(siblings_of_a_suspended_frame_go_on,),
-    family=MODELS,
 )
 def a_limited_model_stops_its_siblings() -> Patches:
     def apply(original: Original, self: RunLoop, event: Event) -> None:

@@ -344,6 +344,13 @@ def mutant(
     return register
 
 
+def mutants_of(
+    family: Family,
+) -> Callable[..., Callable[[Callable[[], Patches]], Mutant]]:
+    """Return `mutant` for the mutants of a family."""
+    return functools.partial(mutant, family=family)
+
+
 def mutants_in(names: Mapping[str, object]) -> tuple[Mutant, ...]:
     """Return the mutants of a module, in the order of its source."""
     values: Iterable[object] = names.values()

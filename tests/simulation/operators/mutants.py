@@ -23,8 +23,8 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutant,
     mutants_in,
+    mutants_of,
     patch,
     returns,
 )
@@ -35,8 +35,10 @@ from tests.simulation.operators.laws import (
 )
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
 
+mutant = mutants_of(OPERATORS)
 
-@mutant("A paused run goes on.", breaks=(paused_run_begins_nothing,), family=OPERATORS)
+
+@mutant("A paused run goes on.", breaks=(paused_run_begins_nothing,))
 def a_paused_run_goes_on() -> Patches:
     yield returns(RunState.is_suspended, value=False)
 
@@ -44,7 +46,6 @@ def a_paused_run_goes_on() -> Patches:
 @mutant(
     "The request of an operator has no marker.",
     breaks=(cancelled_agent_ends, no_run_stranded),
-    family=OPERATORS,
 )
 def a_request_of_an_operator_has_no_marker() -> Patches:
     async def create(original: Original, marker: Marker) -> Any:
@@ -54,18 +55,14 @@ def a_request_of_an_operator_has_no_marker() -> Patches:
 
 
 @mutant(
-    "A run does not take in the requests of operators.",
-    breaks=(cancelled_agent_ends,),
-    family=OPERATORS,
+    "A run does not take in the requests of operators.", breaks=(cancelled_agent_ends,)
 )
 def requests_of_operators_are_not_taken_in() -> Patches:
     yield gives_back(with_operator_requests, "state")
 
 
 @mutant(
-    "A cancelled agent is marked, and goes on.",
-    breaks=(cancelled_call_never_begins,),
-    family=OPERATORS,
+    "A cancelled agent is marked, and goes on.", breaks=(cancelled_call_never_begins,)
 )
 def a_cancelled_agent_goes_on() -> Patches:
     def with_cancelled_call(
@@ -80,9 +77,7 @@ def a_cancelled_agent_goes_on() -> Patches:
 
 
 @mutant(
-    "The waits of a cancelled call have no decision.",
-    breaks=(ended_by_its_decision,),
-    family=OPERATORS,
+    "The waits of a cancelled call have no decision.", breaks=(ended_by_its_decision,)
 )
 def waits_of_a_cancelled_call_stay_undecided() -> Patches:
     async def close_waits(original: Original, door: Door | None) -> None:

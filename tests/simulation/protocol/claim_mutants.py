@@ -129,8 +129,7 @@ def a_claim_is_used_to_its_last_moment() -> Patches:
 
 
 @mutant(
-    "A worker whose clock is wrong claims the run anyway.",
-    breaks=(not_expired_early,),
+    "A worker whose clock is wrong claims the run anyway.", breaks=(not_expired_early,)
 )
 def a_wrong_clock_is_not_refused() -> Patches:
     yield skip(claims.check_clock)

@@ -17,11 +17,19 @@ from continuations.ledger.objects import Objects
 from continuations_storage.contract import Changes
 from tests.simulation.families import COMMITS
 from tests.simulation.index.laws import runs_are_found
-from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutants_in,
+    mutants_of,
+    patch,
+)
 from tests.simulation.protocol.laws_of_endings import (
     listed_waits_are_open,
     no_run_stranded,
 )
+
+mutant = mutants_of(COMMITS)
 
 
 def _without(prefix: str) -> Patches:
@@ -42,7 +50,6 @@ def _without(prefix: str) -> Patches:
 @mutant(
     "A commit deletes the guard of a version and does not create its wait objects.",
     breaks=(no_run_stranded, listed_waits_are_open),
-    family=COMMITS,
 )
 def a_commit_forgets_wait_objects() -> Patches:
     yield from _without(layout.WAITS_PREFIX)
@@ -51,7 +58,6 @@ def a_commit_forgets_wait_objects() -> Patches:
 @mutant(
     "A commit deletes the guard of a version and creates no marker for a deadline.",
     breaks=(no_run_stranded,),
-    family=COMMITS,
 )
 def a_commit_forgets_deadlines() -> Patches:
     yield from _without(layout.MARKERS_PREFIX)
@@ -60,7 +66,6 @@ def a_commit_forgets_deadlines() -> Patches:
 @mutant(
     "A commit ends a run and does not list it among the ended runs.",
     breaks=(runs_are_found,),
-    family=COMMITS,
 )
 def a_commit_forgets_the_index() -> Patches:
     yield from _without(run_index.INDEX_PREFIX)
@@ -84,20 +89,12 @@ def _without_markers(part_of_key: str, changes: Changes) -> Changes:
     return changes._replace(also=kept)
 
 
-@mutant(
-    "A claim comes without the marker that guards it.",
-    breaks=(no_run_stranded,),
-    family=COMMITS,
-)
+@mutant("A claim comes without the marker that guards it.", breaks=(no_run_stranded,))
 def a_commit_forgets_the_guard_of_a_claim() -> Patches:
     yield from _changed(partial(_without_markers, "/v/"))
 
 
-@mutant(
-    "A decision comes without its marker.",
-    breaks=(no_run_stranded,),
-    family=COMMITS,
-)
+@mutant("A decision comes without its marker.", breaks=(no_run_stranded,))
 def a_commit_forgets_the_marker_of_a_decision() -> Patches:
     yield from _changed(partial(_without_markers, "/in/d-"))
 
@@ -105,7 +102,6 @@ def a_commit_forgets_the_marker_of_a_decision() -> Patches:
 @mutant(
     "A commit compares no clocks, so a machine with a wrong clock claims a new run.",
     breaks=(no_run_stranded, runs_are_found),
-    family=COMMITS,
 )
 def a_commit_compares_no_clocks() -> Patches:
     yield from _changed(lambda changes: changes._replace(between=None))

@@ -290,10 +290,7 @@ def message_is_added_twice() -> Patches:
     yield patch(inbox_reader.with_inbox_messages, with_inbox_messages)
 
 
-@mutant(
-    "A message counts as read, but is never added.",
-    breaks=(each_message_once,),
-)
+@mutant("A message counts as read, but is never added.", breaks=(each_message_once,))
 def a_message_is_lost() -> Patches:
     def add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         draft.put_run(replace(draft.run, last_inbox_number=event.number))
@@ -324,10 +321,7 @@ def a_run_finishes_without_a_last_look() -> Patches:
 # Errors -----------------------------------------------------------------------------
 
 
-@mutant(
-    "Errors of the storage package reach the caller.",
-    breaks=(no_foreign_errors,),
-)
+@mutant("Errors of the storage package reach the caller.", breaks=(no_foreign_errors,))
 def errors_of_the_store_leak() -> Patches:
     async def translate_errors(operation: Coroutine[Any, Any, T]) -> T:
         return await operation

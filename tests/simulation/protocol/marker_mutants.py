@@ -86,8 +86,7 @@ def arrival_markers_are_deleted_by_the_claim() -> Patches:
 
 
 @mutant(
-    "The marker of a decision is created after the decision.",
-    breaks=(no_run_stranded,),
+    "The marker of a decision is created after the decision.", breaks=(no_run_stranded,)
 )
 def a_marker_is_made_after_its_decision() -> Patches:
     async def record_decision(

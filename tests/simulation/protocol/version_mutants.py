@@ -225,10 +225,7 @@ def a_message_whose_reply_was_lost_is_posted_again() -> Patches:
     yield patch(inbox.post, post)
 
 
-@mutant(
-    "A marker that could not be created is ignored.",
-    breaks=(no_run_stranded,),
-)
+@mutant("A marker that could not be created is ignored.", breaks=(no_run_stranded,))
 def failed_marker_create_is_ignored() -> Patches:
     async def create(original: Original) -> Any:
         with suppress(Inconclusive, StoreUnavailable):

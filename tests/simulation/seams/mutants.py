@@ -41,8 +41,8 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutant,
     mutants_in,
+    mutants_of,
     patch,
     returns,
 )
@@ -64,11 +64,12 @@ from tests.simulation.threads.laws import (
     no_message_is_left_in_a_thread,
 )
 
+mutant = mutants_of(SEAMS)
+
 
 @mutant(
     "In a fork only the person who made it counts as its requester.",
     breaks=(nobody_approves_what_they_asked_for,),
-    family=SEAMS,
 )
 def a_fork_forgets_who_asked_in_its_source() -> Patches:
     def forked(original: Original, new: dict[str, Any]) -> Any:
@@ -80,7 +81,6 @@ def a_fork_forgets_who_asked_in_its_source() -> Patches:
 @mutant(
     "A thread goes on within any turn after a rewind.",
     breaks=(cut_off_messages_are_stopped, each_message_has_one_reply),
-    family=SEAMS,
 )
 def a_thread_is_rewound_into_any_turn() -> Patches:
     yield returns(rewinding._turn_refusal, "")
@@ -89,7 +89,6 @@ def a_thread_is_rewound_into_any_turn() -> Patches:
 @mutant(
     "A wait that a rewind opens again knows only the events of its version.",
     breaks=(an_event_is_taken_once, a_run_takes_each_arrival_once),
-    family=SEAMS,
 )
 def a_moved_wait_keeps_the_events_of_its_version() -> Patches:
     def moved(original: Original, wait: Wait) -> Any:
@@ -102,7 +101,6 @@ def a_moved_wait_keeps_the_events_of_its_version() -> Patches:
 @mutant(
     "A grant approves calls of the person who gave it.",
     breaks=(nobody_approves_what_they_asked_for,),
-    family=SEAMS,
 )
 def a_grant_approves_for_its_giver() -> Patches:
     def covering(original: Original, state: RunState) -> Any:
@@ -116,7 +114,6 @@ def a_grant_approves_for_its_giver() -> Patches:
 @mutant(
     "A rewind makes no marker for messages and signals that have arrived.",
     breaks=(no_run_stranded, no_message_is_left_in_a_thread, nothing_due_is_left),
-    family=SEAMS,
 )
 def a_rewound_run_that_can_go_on_has_no_marker() -> Patches:
     yield returns(is_runnable, value=False, only_in=(rewinding,))
@@ -126,7 +123,6 @@ def a_rewound_run_that_can_go_on_has_no_marker() -> Patches:
 @mutant(
     "A function that got an answer runs again after a rewind, and nobody is asked.",
     breaks=(nothing_is_repeated_unasked,),
-    family=SEAMS,
 )
 def an_answer_is_used_again_unasked() -> Patches:
     yield gives_back(ArrivalReducer._with_doubtful_answer, "state")
@@ -135,7 +131,6 @@ def an_answer_is_used_again_unasked() -> Patches:
 @mutant(
     "After a rewind, the names of tools are compared without their renames.",
     breaks=(nothing_is_repeated_unasked,),
-    family=SEAMS,
 )
 def names_are_compared_without_renames() -> Patches:
     def is_tool_named(call: CallRow, names: Collection[str]) -> bool:
@@ -148,7 +143,6 @@ def names_are_compared_without_renames() -> Patches:
     "A rewind forgets the message that interrupts the turn.",
     breaks=(interruptions_survive_a_rewind,),
     condition=interrupted_turns_are_rewound,
-    family=SEAMS,
 )
 def an_interruption_is_forgotten() -> Patches:
     yield gives_back(rewinding._interrupted_again, "state")
@@ -157,7 +151,6 @@ def an_interruption_is_forgotten() -> Patches:
 @mutant(
     "A rewind leaves the messages of the turn that it cuts off without a reply.",
     breaks=(cut_off_messages_are_stopped, no_message_is_left_in_a_thread),
-    family=SEAMS,
 )
 def a_cut_off_turn_has_no_reply() -> Patches:
     def rewound(original: Original, newest: RunRow) -> Any:
@@ -171,7 +164,6 @@ def a_cut_off_turn_has_no_reply() -> Patches:
     "A call that may have run before a rewind is not asked about by its denying rule.",
     breaks=(denied_by_its_rule_never_runs,),
     condition=rules_decide_about_the_first_run,
-    family=SEAMS,
 )
 def a_denying_rule_is_not_asked_about_a_doubtful_call() -> Patches:
     async def admitted(
@@ -199,7 +191,6 @@ def _is_doubtful(state: RunState, call: CallRow) -> bool:
 @mutant(
     "Bytes that are older than their run are adopted as if they were the newest.",
     breaks=(nothing_is_repeated_unasked,),
-    family=SEAMS,
 )
 def older_bytes_are_adopted() -> Patches:
     yield returns(adoption._is_same_work, value=True)
@@ -209,7 +200,6 @@ def older_bytes_are_adopted() -> Patches:
     "Bytes from before a rewind to their version are adopted.",
     breaks=(nothing_is_repeated_unasked,),
     condition=runs_are_rewound_before_they_are_adopted,
-    family=SEAMS,
 )
 def bytes_from_before_a_rewind_are_adopted() -> Patches:
     def is_same_work(original: Original, one: RunState, other: RunState) -> Any:
@@ -222,7 +212,6 @@ def bytes_from_before_a_rewind_are_adopted() -> Patches:
 @mutant(
     "A run does not drop the signals that an operator drops.",
     breaks=(dropped_signals_end_no_wait,),
-    family=SEAMS,
 )
 def dropped_signals_are_kept() -> Patches:
     def with_request(
@@ -238,7 +227,6 @@ def dropped_signals_are_kept() -> Patches:
 @mutant(
     "The signals that a run keeps are missing in the list of an operator.",
     breaks=(untaken_signals_are_listed,),
-    family=SEAMS,
 )
 def kept_signals_are_not_listed() -> Patches:
     async def list_untaken(original: Original, state: RunState) -> Any:
@@ -252,7 +240,6 @@ def kept_signals_are_not_listed() -> Patches:
 @mutant(
     "An operator who drops the signals of a name drops those of other names too.",
     breaks=(each_signal_ends_one_wait,),
-    family=SEAMS,
 )
 def signals_of_other_names_are_dropped() -> Patches:
     def drops(original: Original, request: OperatorRequest) -> Any:

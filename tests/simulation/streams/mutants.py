@@ -16,8 +16,8 @@ from tests.simulation.families import STREAMS
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
-    mutant,
     mutants_in,
+    mutants_of,
     patch,
     skip,
 )
@@ -26,11 +26,12 @@ from tests.simulation.streams.laws import (
     streams_go_on_where_they_were_cut,
 )
 
+mutant = mutants_of(STREAMS)
+
 
 @mutant(
     "A stream leaves out the versions of other workers.",
     breaks=(streams_go_on_where_they_were_cut,),
-    family=STREAMS,
 )
 def versions_of_other_workers_are_left_out() -> Patches:
     async def catch_up(self: RunFeed, number: int) -> None:
@@ -42,7 +43,6 @@ def versions_of_other_workers_are_left_out() -> Patches:
 @mutant(
     "The other events of the cursor's version are left out.",
     breaks=(streams_go_on_where_they_were_cut,),
-    family=STREAMS,
 )
 def rest_of_a_version_is_left_out() -> Patches:
     def position(original: Original) -> Any:
@@ -52,9 +52,7 @@ def rest_of_a_version_is_left_out() -> Patches:
 
 
 @mutant(
-    "Live events of all workers have the same fence.",
-    breaks=(each_text_is_shown_once,),
-    family=STREAMS,
+    "Live events of all workers have the same fence.", breaks=(each_text_is_shown_once,)
 )
 def live_events_have_no_fence() -> Patches:
     async def call(original: Original, self: TurnFeed) -> None:
@@ -67,7 +65,6 @@ def live_events_have_no_fence() -> Patches:
 @mutant(
     "A request that is repeated goes on with the text of the one before.",
     breaks=(each_text_is_shown_once,),
-    family=STREAMS,
 )
 def repeated_request_goes_on_with_the_text() -> Patches:
     async def call(original: Original, delta: ModelDelta) -> None:
@@ -80,7 +77,6 @@ def repeated_request_goes_on_with_the_text() -> Patches:
 @mutant(
     "A stored reply does not replace its live events.",
     breaks=(each_text_is_shown_once,),
-    family=STREAMS,
 )
 def stored_replies_leave_live_ones() -> Patches:
     yield skip(LiveTranscript._void)

@@ -27,8 +27,8 @@ from tests.simulation.mutants.conditions import voters_die_after_the_last_slot
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
-    mutant,
     mutants_in,
+    mutants_of,
     patch,
     skip,
 )
@@ -39,12 +39,10 @@ from tests.simulation.votes.laws import (
     votes_that_were_acknowledged_are_kept,
 )
 
+mutant = mutants_of(VOTES)
 
-@mutant(
-    "Votes for different edits add up.",
-    breaks=(decided_by_its_slots,),
-    family=VOTES,
-)
+
+@mutant("Votes for different edits add up.", breaks=(decided_by_its_slots,))
 def votes_for_different_edits_add_up() -> Patches:
     def is_same(vote: Vote, cast_vote: Decision) -> bool:
         return vote.kind == cast_vote.kind
@@ -53,9 +51,7 @@ def votes_for_different_edits_add_up() -> Patches:
 
 
 @mutant(
-    "Votes of before the escalation count after it.",
-    breaks=(decided_by_its_slots,),
-    family=VOTES,
+    "Votes of before the escalation count after it.", breaks=(decided_by_its_slots,)
 )
 def votes_survive_an_escalation() -> Patches:
     def after_escalation(original: Original, wait: Wait) -> Any:
@@ -64,11 +60,7 @@ def votes_survive_an_escalation() -> Patches:
     yield patch(slots._after_escalation, after_escalation)
 
 
-@mutant(
-    "Everybody is an approver.",
-    breaks=(each_vote_is_counted_once,),
-    family=VOTES,
-)
+@mutant("Everybody is an approver.", breaks=(each_vote_is_counted_once,))
 def everybody_is_an_approver() -> Patches:
     yield skip(Quorum.objection)
 
@@ -76,7 +68,6 @@ def everybody_is_an_approver() -> Patches:
 @mutant(
     "A person may vote more than once.",
     breaks=(each_vote_is_counted_once, decided_by_its_slots),
-    family=VOTES,
 )
 def a_person_votes_twice() -> Patches:
     def objection_to(original: Original, wait: Wait) -> Any:
@@ -88,7 +79,6 @@ def a_person_votes_twice() -> Patches:
 @mutant(
     "A vote whose number is taken counts as recorded.",
     breaks=(votes_that_were_acknowledged_are_kept,),
-    family=VOTES,
 )
 def a_taken_number_is_a_success() -> Patches:
     async def append(original: Original, wait: Wait, slot: Slot) -> Any:
@@ -102,7 +92,6 @@ def a_taken_number_is_a_success() -> Patches:
 @mutant(
     "A deadline ends a wait without its slot.",
     breaks=(decided_by_its_slots, decided_in_time),
-    family=VOTES,
 )
 def a_deadline_takes_effect_without_a_slot() -> Patches:
     async def pass_slot_deadlines(
@@ -120,7 +109,6 @@ def a_deadline_takes_effect_without_a_slot() -> Patches:
     "A decision that the slots made is recorded only by its last voter.",
     breaks=(decided_by_its_slots, no_run_stranded),
     condition=voters_die_after_the_last_slot,
-    family=VOTES,
 )
 def only_the_last_voter_records_the_decision() -> Patches:
     async def follow(
@@ -136,7 +124,6 @@ def only_the_last_voter_records_the_decision() -> Patches:
 @mutant(
     "The marker of a new deadline is made after its slot.",
     breaks=(each_vote_is_counted_once, no_run_stranded),
-    family=VOTES,
 )
 def the_marker_follows_the_slot() -> Patches:
     async def move_deadline(

@@ -38,8 +38,8 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutant,
     mutants_in,
+    mutants_of,
     patch,
     returns,
     skip,
@@ -64,13 +64,14 @@ from tests.simulation.workflows.laws import (
     time_of_a_workflow_never_goes_back,
 )
 
+mutant = mutants_of(WORKFLOWS)
+
 # Histories --------------------------------------------------------------------------
 
 
 @mutant(
     "Code gets the outcomes in the order of its calls, not of their times.",
     breaks=(outcomes_follow_their_decisions,),
-    family=WORKFLOWS,
 )
 def outcomes_come_in_the_order_of_calls() -> Patches:
     def outcomes(original: Original) -> Any:
@@ -87,7 +88,6 @@ def outcomes_come_in_the_order_of_calls() -> Patches:
 @mutant(
     "The outcome of a decision has the time of the worker that saw it.",
     breaks=(outcomes_follow_their_decisions,),
-    family=WORKFLOWS,
 )
 def outcomes_have_the_workers_time() -> Patches:
     yield gives_back(workflow_steps.with_end_time, "row")
@@ -96,7 +96,6 @@ def outcomes_have_the_workers_time() -> Patches:
 @mutant(
     "The code of a workflow does not get the outcomes of calls that failed.",
     breaks=(every_workflow_ends, no_run_stranded),
-    family=WORKFLOWS,
 )
 def outcomes_of_failed_calls_are_dropped() -> Patches:
     def outcomes(original: Original) -> Any:
@@ -109,7 +108,6 @@ def outcomes_of_failed_calls_are_dropped() -> Patches:
 @mutant(
     "The end of a run records no outcome of the calls that it closes, unchecked.",
     breaks=(every_command_gets_an_outcome,),
-    family=WORKFLOWS,
 )
 def the_end_of_a_run_records_no_outcomes() -> Patches:
     yield skip(workflow_steps.record_outcomes)
@@ -119,7 +117,6 @@ def the_end_of_a_run_records_no_outcomes() -> Patches:
 @mutant(
     "A workflow that begins anew keeps the id of its log.",
     breaks=(versions_are_linear,),
-    family=WORKFLOWS,
 )
 def a_restart_keeps_the_id_of_its_log() -> Patches:
     def start_log(
@@ -137,7 +134,6 @@ def a_restart_keeps_the_id_of_its_log() -> Patches:
 @mutant(
     "A version has another seed of a workflow than the version before it.",
     breaks=(histories_only_grow,),
-    family=WORKFLOWS,
 )
 def the_seed_of_a_workflow_changes() -> Patches:
     def apply_log_delta(original: Original, base: MessageLog | None) -> Any:
@@ -155,7 +151,6 @@ def the_seed_of_a_workflow_changes() -> Patches:
 @mutant(
     "A worker with a slow clock lets the time of a workflow go back.",
     breaks=(time_of_a_workflow_never_goes_back, versions_are_linear),
-    family=WORKFLOWS,
 )
 def the_time_of_a_workflow_goes_back() -> Patches:
     yield returns(workflow_history.last_time, 0)
@@ -167,7 +162,6 @@ def the_time_of_a_workflow_goes_back() -> Patches:
 @mutant(
     "A worker takes the claim of a run before it replays the workflows.",
     breaks=(changed_code_changes_nothing,),
-    family=WORKFLOWS,
 )
 def a_workflow_is_not_replayed_before_the_claim() -> Patches:
     yield gives_back(FlowDrives.replayed, "state")
@@ -176,7 +170,6 @@ def a_workflow_is_not_replayed_before_the_claim() -> Patches:
 @mutant(
     "A replay compares the tools of calls, and not their arguments.",
     breaks=(changed_code_changes_nothing,),
-    family=WORKFLOWS,
 )
 def a_replay_compares_tools_only() -> Patches:
     def compare(self: FlowDrive, calls: Sequence[ToolCallRequest]) -> None:
@@ -194,7 +187,6 @@ def a_replay_compares_tools_only() -> Patches:
 @mutant(
     "A replay compares the number of calls, and nothing else.",
     breaks=(changed_code_changes_nothing,),
-    family=WORKFLOWS,
 )
 def a_replay_counts_calls_only() -> Patches:
     def compare(self: FlowDrive, calls: Sequence[ToolCallRequest]) -> None:
@@ -208,7 +200,6 @@ def a_replay_counts_calls_only() -> Patches:
 @mutant(
     "The randomness of a workflow is another one in each replay.",
     breaks=(replays_repeat_the_history,),
-    family=WORKFLOWS,
 )
 def randomness_differs_in_each_replay() -> Patches:
     numbers = count()
@@ -224,7 +215,6 @@ def randomness_differs_in_each_replay() -> Patches:
 @mutant(
     "A patch is on in the replay of a history that went past it.",
     breaks=(replays_repeat_the_history, no_run_stranded),
-    family=WORKFLOWS,
 )
 def a_patch_is_on_in_every_replay() -> Patches:
     def is_patched(self: FlowDrive, name: str) -> bool:
@@ -240,7 +230,6 @@ def a_patch_is_on_in_every_replay() -> Patches:
 @mutant(
     "A workflow that waits does not go on when new code asks for a patch or a time.",
     breaks=(suspended_code_has_nothing_to_do,),
-    family=WORKFLOWS,
 )
 def a_replay_makes_no_workflow_due() -> Patches:
     def replayed(original: Original, state: RunState) -> Any:
@@ -256,7 +245,6 @@ def a_replay_makes_no_workflow_due() -> Patches:
 @mutant(
     "The wait of a cancelled call is closed before a version has the mark.",
     breaks=(the_mark_precedes_the_decision,),
-    family=WORKFLOWS,
 )
 def a_wait_is_closed_before_its_mark() -> Patches:
     async def cancel_call(self: RunLoop, action: CancelCall) -> bool:
@@ -280,7 +268,6 @@ def a_wait_is_closed_before_its_mark() -> Patches:
 @mutant(
     "A step marks none of the calls that its code cancelled.",
     breaks=(suspended_code_has_nothing_to_do,),
-    family=WORKFLOWS,
 )
 def cancelled_calls_are_not_marked() -> Patches:
     def step(original: Original) -> Any:
@@ -293,7 +280,6 @@ def cancelled_calls_are_not_marked() -> Patches:
 @mutant(
     "A call that has begun is dropped when its workflow cancels it.",
     breaks=(begun_call_keeps_its_outcome,),
-    family=WORKFLOWS,
 )
 def begun_calls_are_cancelled() -> Patches:
     yield returns(ActionTasks.has_begun_or_closes, value=False)
@@ -302,7 +288,6 @@ def begun_calls_are_cancelled() -> Patches:
 @mutant(
     "A call that is ready begins, although its workflow has cancelled it.",
     breaks=(marked_call_never_begins,),
-    family=WORKFLOWS,
 )
 def marked_calls_begin() -> Patches:
     def plan(original: Original, state: RunState) -> Any:
@@ -325,7 +310,6 @@ def marked_calls_begin() -> Patches:
 @mutant(
     "The calls of a function that has ended stay open.",
     breaks=(ended_code_marks_its_calls,),
-    family=WORKFLOWS,
 )
 def calls_stay_open_at_the_end() -> Patches:
     def end_if_done(self: FlowDrive) -> None:
@@ -343,7 +327,6 @@ def calls_stay_open_at_the_end() -> Patches:
 @mutant(
     "A run waits for ever for code that awaits something that nothing sets.",
     breaks=(every_workflow_ends,),
-    family=WORKFLOWS,
 )
 def stuck_code_waits() -> Patches:
     yield skip(FlowDrive._end_if_hopeless)
@@ -352,7 +335,6 @@ def stuck_code_waits() -> Patches:
 @mutant(
     "Code without a timer is stuck, although one of its calls is open.",
     breaks=(only_code_that_nothing_wakes_is_stuck,),
-    family=WORKFLOWS,
 )
 def code_with_open_calls_is_stuck() -> Patches:
     def end_if_hopeless(self: FlowDrive) -> None:
@@ -368,7 +350,6 @@ def code_with_open_calls_is_stuck() -> Patches:
 @mutant(
     "The earliest timer of a workflow is not stored.",
     breaks=(suspended_code_has_nothing_to_do, every_workflow_ends, no_run_stranded),
-    family=WORKFLOWS,
 )
 def no_alarm_is_stored() -> Patches:
     yield skip(FlowDrives._alarm)
@@ -377,7 +358,6 @@ def no_alarm_is_stored() -> Patches:
 @mutant(
     "An alarm stays when the earliest timer is another one.",
     breaks=(suspended_code_has_nothing_to_do,),
-    family=WORKFLOWS,
 )
 def an_old_alarm_is_not_replaced() -> Patches:
     def alarm(original: Original, state: RunState, frame: FrameRow) -> Any:
@@ -390,7 +370,6 @@ def an_old_alarm_is_not_replaced() -> Patches:
 @mutant(
     "No alarm rings while a call of the workflow runs.",
     breaks=(alarms_ring_beside_calls,),
-    family=WORKFLOWS,
 )
 def alarms_do_not_ring_beside_calls() -> Patches:
     yield skip(RunLoop._seconds_to_alarm)
@@ -399,7 +378,6 @@ def alarms_do_not_ring_beside_calls() -> Patches:
 @mutant(
     "A step fires the earliest timer, although its time has not come.",
     breaks=(no_time_of_a_workflow_is_in_the_future,),
-    family=WORKFLOWS,
 )
 def timers_fire_before_their_time() -> Patches:
     def step(original: Original, self: FlowDrive, now: int) -> Any:
@@ -411,7 +389,6 @@ def timers_fire_before_their_time() -> Patches:
 @mutant(
     "A workflow that begins anew has the time of its first start.",
     breaks=(time_of_a_workflow_never_goes_back,),
-    family=WORKFLOWS,
 )
 def a_restart_has_the_first_time() -> Patches:
     def step(original: Original, state: RunState, frame_id: str) -> Any:
@@ -429,7 +406,6 @@ def a_restart_has_the_first_time() -> Patches:
 @mutant(
     "A call that began before a crash is cancelled as if it had not begun.",
     breaks=(begun_call_keeps_its_outcome,),
-    family=WORKFLOWS,
 )
 def lost_attempts_are_forgotten() -> Patches:
     yield gives_back(operator_changes._reason_of, "reason")
