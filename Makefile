@@ -113,7 +113,6 @@ SLOW_TESTS := \
 	tests/engine/test_cancelled_frames.py \
 	tests/engine/test_changed_code.py \
 	tests/engine/test_claims.py \
-	tests/engine/test_compaction_in_processes.py \
 	tests/engine/test_crash_scenarios.py \
 	tests/engine/test_depth.py \
 	tests/engine/test_drift.py \
@@ -121,17 +120,13 @@ SLOW_TESTS := \
 	tests/engine/test_guarded_agents_in_processes.py \
 	tests/engine/test_identity.py \
 	tests/engine/test_judging_in_processes.py \
-	tests/engine/test_model_waits_in_processes.py \
 	tests/engine/test_pause.py \
-	tests/engine/test_publish_in_processes.py \
 	tests/engine/test_races.py \
 	tests/engine/test_renamed.py \
 	tests/engine/test_serve_forever.py \
 	tests/engine/test_sigkill.py \
-	tests/engine/test_state_in_processes.py \
+	tests/engine/test_stacks_in_processes.py \
 	tests/engine/test_storeless.py \
-	tests/engine/test_streams_in_processes.py \
-	tests/engine/test_suspend_conditions_in_processes.py \
 	tests/engine/test_thread_cost.py \
 	tests/engine/test_threads_in_processes.py \
 	tests/engine/test_waiting_tools_in_processes.py \

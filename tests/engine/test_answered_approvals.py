@@ -1,4 +1,4 @@
-"""A person answers a call that waits for an approval, in place of its tool."""
+"""A person answers a call in place of its tool: an approval, or an unknown outcome."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from typing import Any
 
 import pytest
 
+from continuations import Answer, Finished
+from continuations_storage import MemoryStore
+from continuations_storage.faults import Crash, FaultyStore, crashed, on
+from tests import effect_log
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import root_tool_results
+from tests.engine.payment_agent import make_payment_runner, single_wait
 from tests.run_environment import RunEnvironment
 from tests.scripts import call
 
@@ -80,3 +87,45 @@ def test_answer_without_a_store(environment: RunEnvironment, tmp_path: Path) -> 
     ended = environment.run("resume-bytes", one, answers, two, script=SCRIPT)
 
     assert ("Finished", ["act 1"]) == (ended["kind"], environment.effect_names())
+
+
+# Unknown outcomes -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("paid", "paid"),
+        ('"paid"', '"paid"'),
+        ("", ""),
+        (0, "0"),
+        (None, "null"),
+        (False, "false"),
+        ([], "[]"),
+        ({"paid": [5, "kim"]}, '{"paid":[5,"kim"]}'),
+    ],
+)
+def test_an_answer_reaches_the_model_as_a_result_would(
+    value: object, expected: str, clock: ManualClock
+) -> None:
+    """A text as it is, another value as JSON; the call does not run again."""
+    # Given a call whose worker died before it recorded the result
+    store = MemoryStore(clock.now)
+    dies = on("create", crashed("before"), prefix="runs/", skip=2)
+    with pytest.raises(Crash):
+        make_payment_runner(
+            policy=False, store=FaultyStore(store, dies), clock=clock
+        ).start("go", run_id="r1")
+    clock.seconds += 31
+    runner = make_payment_runner(policy=False, store=store, clock=clock)
+    wait = single_wait(runner.resume("r1"))
+    assert "unknown" == wait.kind
+
+    # When a person answers
+    runner.decide(wait.id, Answer(value, by="kim"))
+    outcome = runner.resume("r1")
+
+    # Then the model reads the answer
+    assert isinstance(outcome, Finished)
+    assert [expected] == root_tool_results(outcome)
+    assert ["pay 5 kim"] == effect_log.names()

@@ -1,4 +1,4 @@
-"""Images, audio and files in inputs and in results of tools."""
+"""Images, audio and files in inputs, in messages and in results of tools."""
 
 from __future__ import annotations
 
@@ -8,17 +8,30 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, Approve, Finished, Runner, Suspended, tool
+from continuations import Agent, Approve, Finished, Replied, Runner, Suspended, tool
 from continuations.attachments import Audio, File, Image
 from continuations.core import jsontext
+from continuations.core.messages import Message
 from continuations.core.rows import attachments
-from continuations.errors import Corrupt, InvalidInput, RunExists
+from continuations.core.rows.attachments import digest_of
+from continuations.engine.journal.file_storing import MemoryFiles, with_files
+from continuations.errors import (
+    Corrupt,
+    InvalidInput,
+    RunExists,
+    StoreError,
+    StoreUnavailable,
+)
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.integrity import check_integrity
+from continuations.ledger.repair.run_files import RunFiles
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore
+from continuations_storage.errors import Unavailable
 from tests import effect_log
+from tests.clocks import ManualClock
+from tests.crash_points import every_crash
 from tests.engine.attachment_agents import (
     CHART,
     DEEP_SCRIPT,
@@ -38,9 +51,9 @@ SCRIPT: Script = {
 }
 
 
-def file_keys(store: MemoryStore, run_id: str = "r1") -> list[str]:
-    """Return the keys of a run's attachments."""
-    return asyncio.run(store.keys(f"runs/{run_id}/x/", "", 1000))
+def file_keys(store: MemoryStore, run_id: str = "") -> list[str]:
+    """Return the keys of the attachments of a run, by default of all runs."""
+    return [key for key in asyncio.run(store.keys(f"runs/{run_id}")) if "/x/" in key]
 
 
 def test_a_model_sees_the_input_and_the_results_of_tools(store: MemoryStore) -> None:
@@ -216,7 +229,7 @@ def test_a_reference_that_a_model_writes_is_text(store: MemoryStore) -> None:
 
     assert [{}, {}] == [request.files for request in requests]
     assert forged == requests[1].messages[1].data["content"]
-    assert [] == file_keys(store)
+    assert [] == file_keys(store, "r1")
 
 
 def seeing_victim() -> Agent:
@@ -323,3 +336,132 @@ def test_fresh_processes_see_the_attachments_at_every_depth(
     assert "hr done" == desk[3]["content"]
     once = ["draw line", "draw pie", "publish line", "publish pie"]
     assert once == sorted(environment.effect_names())
+
+
+# Messages ---------------------------------------------------------------------
+
+
+SENT_SCRIPT: Script = {"go": ["I saw SEEN", "Now I saw SEEN"]}
+NEXT: list[str | Image | File] = ["And this?", REPORT, PHOTO]
+
+
+def test_messages_of_a_thread_may_have_attachments(store: MemoryStore) -> None:
+    """Each process sees those of all messages; equal ones are stored once."""
+    first = Runner(three_deep(SENT_SCRIPT), store=store).thread("boss", key="42")
+    reply = expect(first.send(["go", PHOTO], id="m1"), Replied)
+    assert "I saw the photo" == reply.output
+
+    second = Runner(three_deep(SENT_SCRIPT), store=store).thread("boss", key="42")
+    reply = expect(second.send(NEXT, id="m2"), Replied)
+    assert "Now I saw the photo, the report, the photo" == reply.output
+    assert 2 == len(file_keys(store))
+
+    again = expect(first.send(["And this?", REPORT, PHOTO], id="m2"), Replied)
+    assert reply.output == again.output
+    with pytest.raises(InvalidInput):
+        first.send(["And this?", CHART], id="m2")
+
+
+def test_a_message_that_is_too_large_is_not_posted(
+    monkeypatch: pytest.MonkeyPatch, store: MemoryStore
+) -> None:
+    """The limit counts the attachments of earlier messages."""
+    thread = Runner(three_deep(SENT_SCRIPT), store=store).thread("boss", key="42")
+    thread.send(["go", PHOTO])
+    monkeypatch.setattr(attachments, "MAX_RUN_BYTES", 20)
+    with pytest.raises(InvalidInput, match=r"report\.pdf"):
+        thread.send(NEXT)
+    assert 1 == len(file_keys(store))
+    assert 2 == len(thread.messages())
+
+
+def test_a_crash_while_sending_loses_no_attachment(environment: RunEnvironment) -> None:
+    """A message that is posted has its bytes; a repeat posts it once."""
+    for point in every_crash("before", "after", more_than=6):
+        environment.folder.joinpath("turns").unlink(missing_ok=True)
+        clock = ManualClock()
+        store = MemoryStore(clock.now)
+        with point.process(store) as dying:
+            runner = Runner(three_deep(SENT_SCRIPT), store=dying, clock=clock)
+            runner.thread("boss", key="42").send(["go", PHOTO], id="m1")
+        clock.seconds += 120
+        runner = Runner(three_deep(SENT_SCRIPT), store=store, clock=clock)
+        assert {} == runner.sweep().errors
+        reply = runner.thread("boss", key="42").send(["go", PHOTO], id="m1")
+        assert isinstance(reply, Replied)
+        assert "I saw the photo" == reply.output
+        assert 1 == len(file_keys(store))
+
+
+def test_a_message_to_a_run_may_have_attachments(store: MemoryStore) -> None:
+    """The run reads it when it goes on."""
+    script: Script = {"go": [[call("publish", what="x")], "I saw SEEN"]}
+    runner = Runner(three_deep(script), store=store)
+    paused = expect(runner.start("go", run_id="r1"), Suspended)
+    assert 1 == Runner([], store=store).send("r1", NEXT)
+    runner.decide(paused.waits[0].id, Approve())
+    end = expect(runner.resume("r1"), Finished)
+    assert "I saw the report, the photo" == end.output
+
+
+# Slow stores ------------------------------------------------------------------
+
+
+class SlowStore(OneByOneStore):
+    """A store whose first create fails when `may_fail` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.creates = 0
+        self.may_fail = asyncio.Event()
+
+    async def create(self, key: str, body: bytes) -> Any:
+        """Fail the first create; each later one lets it fail."""
+        self.creates += 1
+        if self.creates == 1:
+            await self.may_fail.wait()
+            raise Unavailable(key, "out of service")
+        self.may_fail.set()
+        return await super().create(key, body)
+
+
+async def test_call_does_not_rely_on_the_create_of_another_call() -> None:
+    """The create of the other call may fail; both return the same attachment."""
+    store = SlowStore()
+    files = RunFiles(Objects(store), "r1", "nonce")
+    first, second = await asyncio.gather(
+        files.add([PHOTO]), files.add([PHOTO]), return_exceptions=True
+    )
+    assert isinstance(first, StoreError)
+    assert second is None
+    assert 1 == len(await store.keys("runs/r1/x/", "", 9))
+
+
+async def test_failed_attachment_is_created_by_a_repeat() -> None:
+    """It counts for the limit, but not as stored."""
+    store = SlowStore()
+    store.may_fail.set()
+    files = RunFiles(Objects(store), "r1", "nonce")
+    with pytest.raises(StoreUnavailable):
+        await files.add([PHOTO])
+    await files.add([PHOTO])
+    assert 1 == len(await store.keys("runs/r1/x/", "", 9))
+
+
+async def test_request_waits_for_the_claim_after_the_attachments_were_read() -> None:
+    """The process may have been frozen while it read them."""
+    files = MemoryFiles({PHOTO.digest: PHOTO.data})
+    message = {"role": "user", "content": [PHOTO.attachment.part]}
+    request = ModelRequest(messages=(Message.from_mapping(message),))
+    answers = [True, False, False]
+    asked = 0
+
+    def may_request() -> bool:
+        nonlocal asked
+        asked += 1
+        return answers.pop()
+
+    filled = await with_files(request, files, may_request)
+
+    assert 3 == asked
+    assert {digest_of(PHOTO.data): PHOTO.data} == dict(filled.files)

@@ -1,17 +1,50 @@
-"""Parallel frames share commits."""
+"""Which results are committed before the next step, and in how many requests."""
 
 from __future__ import annotations
 
-from continuations import Agent, Finished, Runner, Suspended, tool
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuations import (
+    Agent,
+    Answer,
+    ApprovalPolicy,
+    Approve,
+    AsyncRunner,
+    Budget,
+    Deny,
+    Finished,
+    Runner,
+    Suspended,
+    Wait,
+    ask,
+    tool,
+    wait_for,
+)
+from continuations.errors import ContinuationsError
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ScriptedReply
+from continuations.tools import ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Fault, FaultyStore, Operation, delayed
 from tests import effect_log, scripts
-from tests.engine.agent_builders import root_tool_results
+from tests.clocks import ManualClock
+from tests.engine import agent_builders
+from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
-from tests.scripts import call
+from tests.sampling import RUNS_ALL_CASES
+from tests.scripts import Script, call, scripted_model
+from tests.stores import OneByOneStore
 
 CHILDREN = 30
 SCRIPT: scripts.Script = {
@@ -103,3 +136,246 @@ def test_a_finished_call_is_durable_before_the_next_turn(store: MemoryStore) -> 
 
     assert [True, True] == seen
     assert [] == effect_log.effects()
+
+
+# One agent --------------------------------------------------------------------
+
+
+ALONE: Script = {"go": [[call("look")], "end"]}
+
+
+@pytest.mark.parametrize(
+    ("declared", "versions"),
+    [
+        # The claim; the reply and the intent to run it; the end.
+        ({"read_only": True}, 3),
+        ({"idempotent": True}, 3),
+        # Its result, which cannot be obtained again, before the model is asked.
+        ({}, 4),
+    ],
+)
+def test_only_an_unrepeatable_result_costs_a_version(
+    declared: dict[str, Any], versions: int
+) -> None:
+    """The result of a repeatable call is committed together with the next step."""
+
+    @tool(**declared)
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    outcome = expect(agent_builders.make_runner(ALONE, look).start("go"), Finished)
+
+    assert versions == outcome.continuation.version
+
+
+# Stores that make several changes in one request ------------------------------
+
+
+WORLD_SCRIPT: Script = {
+    "pay": [[call("pay", cents=5)], "end"],
+    "elect": [[call("elect"), call("pay", cents=1)], "end"],
+    "late": [[call("late"), call("color")], [call("pay", cents=2)], "end"],
+    "price": [[call("price"), call("late")], "end"],
+    "clerk": [[call("clerk", input="go")], "end"],
+    "hello": ["hi"],
+    "more": [[call("pay", cents=7)], "done"],
+}
+CLERK: Script = {"go": [[call("pay", cents=3)], "end"]}
+TASKS = sorted(WORLD_SCRIPT)
+_ULID = re.compile(r"0[0-9][0-9a-hjkmnp-tv-z]{24}")
+_SUFFIX = re.compile(r"-[0-9a-z]{8}(?=(?:[0-9]{2})?@)")
+_DIGEST = re.compile(r"[0-9a-f]{32,}")
+
+
+def normalized(key: str) -> str:
+    """Return a key without its random parts."""
+    return _SUFFIX.sub("-S", _DIGEST.sub("D", _ULID.sub("U", key)))
+
+
+@tool(approval=True)
+def pay(cents: int) -> str:
+    """Pay."""
+    return f"paid {cents}"
+
+
+@tool(approval=ApprovalPolicy(votes=2))
+def elect() -> str:
+    """Elect."""
+    return "elected"
+
+
+@tool(
+    approval=ApprovalPolicy(
+        expires_after=timedelta(days=2), remind_after=timedelta(hours=6)
+    ),
+    idempotent=True,
+)
+def late() -> str:
+    """Do something before a deadline."""
+    return "not late"
+
+
+@tool
+def color() -> ToolWait[str]:
+    """Ask for a color."""
+    return ask("Which color?", within=timedelta(days=1), on_deadline=Answer("red"))
+
+
+@tool
+def price() -> ToolWait[int]:
+    """Wait for a price, which another system publishes."""
+    return wait_for("price", int)
+
+
+class Listener:
+    """A notifier that also takes notices."""
+
+    def __call__(self, wait: Any) -> None:
+        """Take an open wait."""
+
+    def on_notice(self, notice: Any) -> None:
+        """Take a notice."""
+
+
+def take(wait: Wait) -> None:
+    """Take an open wait."""
+
+
+NOTIFIERS: list[Any] = [None, take, Listener()]
+
+
+@dataclass
+class World:
+    """A store, its clock, and the runner of a process."""
+
+    has_commit: bool
+    notify: Any
+    clock: ManualClock = field(default_factory=ManualClock)
+
+    def __post_init__(self) -> None:
+        kind = MemoryStore if self.has_commit else OneByOneStore
+        self.store = kind(self.clock.now)
+        clerk = Agent("clerk", tools=[pay], model=scripted_model(CLERK))
+        tools = (pay, elect, late, color, price, clerk)
+        self.runner = Runner(
+            make_boss(WORLD_SCRIPT, *tools),
+            store=self.store,
+            clock=self.clock,
+            notify=self.notify,
+        )
+
+    def act(self, act: Act, number: int, run: str) -> str:
+        """Do something, and return its result."""
+        try:
+            return type(act(self, number, run)).__name__
+        except ContinuationsError as error:
+            return type(error).__name__
+        finally:
+            self.clock.seconds += 1
+
+    def keys(self) -> Counter[str]:
+        """Return the keys of the store, without their random parts."""
+        return Counter(map(normalized, asyncio.run(self.store.keys("", limit=10_000))))
+
+    def waits(self, run: str) -> list[Any]:
+        """Return the open waits of a run."""
+        return sorted(self.runner.look(run).waits, key=lambda wait: wait.id)
+
+    def a_wait(self, number: int, run: str) -> str:
+        """Return the id of one of the open waits of a run."""
+        waits = sorted(self.waits(run), key=lambda wait: (wait.kind, str(wait.tool)))
+        return waits[number % len(waits)].id if waits else "approval-none@r"
+
+
+if TYPE_CHECKING:
+    Act = Callable[[World, int, str], Any]
+
+
+def decide(verdict: Any) -> Act:
+    """Return an act that decides a wait."""
+    return lambda w, n, r: w.runner.decide(w.a_wait(n, r), verdict)
+
+
+def wait_some_hours(world: World, number: int, _: str) -> None:
+    world.clock.seconds += number * 8 * 3600
+
+
+ACTS: dict[str, Act] = {
+    "start": lambda w, n, r: w.runner.start(
+        TASKS[n % len(TASKS)], run_id=r, labels={"team": "a"}
+    ),
+    "start with a budget": lambda w, n, r: w.runner.start(
+        TASKS[n % len(TASKS)], run_id=r, budget=Budget(requests=1)
+    ),
+    "enqueue": lambda w, n, r: w.runner.start(
+        TASKS[n % len(TASKS)], run_id=r, work=False
+    ),
+    "approve as kim": decide(Approve(by="kim")),
+    "approve as ann": decide(Approve(by="ann")),
+    "answer": decide(Answer("blue")),
+    "deny": decide(Deny(reason="no", by="kim")),
+    "resume": lambda w, _, r: w.runner.resume(r),
+    "signal": lambda w, n, r: w.runner.signal(r, "price", n),
+    "publish": lambda w, n, _: w.runner.publish("price", n),
+    "send": lambda w, _, r: w.runner.send(r, "more"),
+    "pause": lambda w, _, r: w.runner.pause(r, by="kim"),
+    "unpause": lambda w, _, r: w.runner.unpause(r, by="kim"),
+    "cancel": lambda w, _, r: w.runner.cancel(r),
+    "rewind": lambda w, n, r: w.runner.rewind(r, 1 + n),
+    "fork": lambda w, _, r: w.runner.fork(r, run_id=f"{r}-fork"),
+    "adopt": lambda w, _, r: w.runner.adopt(
+        w.runner.look(r).to_bytes(), run_id=f"{r}-adopted"
+    ),
+    "erase": lambda w, _, r: w.runner.erase(r),
+    "sweep": lambda w, _n, _r: w.runner.sweep(),
+    "talk": lambda w, n, _: w.runner.thread(key="k").send(TASKS[n % len(TASKS)]),
+    "post": lambda w, n, _: w.runner.thread(key="k").post(TASKS[n % len(TASKS)]),
+    "stop a turn": lambda w, _n, _r: w.runner.thread(key="k").stop_turn(),
+    "wait some hours": wait_some_hours,
+}
+MOVES = st.lists(
+    st.tuples(st.sampled_from(sorted(ACTS)), st.integers(0, 7), st.sampled_from("rs")),
+    min_size=1,
+    max_size=14,
+)
+
+
+@given(first=st.integers(0, 7), moves=MOVES, notifier=st.integers(0, 2))
+@settings(max_examples=1500 if RUNS_ALL_CASES else 60, deadline=None)
+def test_store_that_commits_ends_with_the_same_keys(
+    first: int, moves: list[tuple[str, int, str]], notifier: int
+) -> None:
+    worlds = [World(has_commit, NOTIFIERS[notifier]) for has_commit in (True, False)]
+    for name, number, run in [("start", first, "r"), *moves]:
+        outcomes = {world.act(ACTS[name], number, run) for world in worlds}
+        assert 1 == len(outcomes), (name, outcomes)
+        together, one_by_one = (world.keys() for world in worlds)
+        assert together == one_by_one, (
+            name,
+            together - one_by_one,
+            one_by_one - together,
+        )
+
+
+@pytest.mark.parametrize("other_key", [None, "runs/r/in/o-0000000000-other"])
+def test_key_of_another_program_hides_no_request(other_key: str | None) -> None:
+    """The listing of a commit may show that key alone."""
+    store = MemoryStore()
+    begun: list[str] = []
+
+    @tool
+    async def step(name: str) -> str:
+        """Do a step; the first one lets an operator pause the run."""
+        begun.append(name)
+        if name == "first":
+            if other_key:
+                await store.create(other_key, b"")
+            await AsyncRunner([], store=store).pause("r")
+        return name
+
+    first, second = ([call("step", name=name)] for name in ("first", "second"))
+    script: Script = {"go": [first, second, "end"]}
+    Runner(make_boss(script, step), store=store).start("go", run_id="r")
+
+    assert ["first"] == begun

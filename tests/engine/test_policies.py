@@ -1,4 +1,4 @@
-"""Which calls need an approval, and what an approval is bound to."""
+"""Policies: which calls need an approval, what it is bound to, and their own rules."""
 
 from __future__ import annotations
 
@@ -10,17 +10,32 @@ import pytest
 
 from continuations import (
     Agent,
+    Answer,
     ApprovalPolicy,
     Approve,
     AsyncRunner,
+    Deny,
+    Failed,
     Finished,
+    Grant,
     Runner,
     Suspended,
     ToolContext,
+    Wait,
+    resume,
+    run,
     tool,
 )
-from continuations.errors import DecisionRefused, InvalidInput, RunBusy
+from continuations.errors import (
+    AlreadyDecided,
+    DecisionRefused,
+    InvalidInput,
+    RunBusy,
+    WaitNotFound,
+)
+from continuations.tools import Tool
 from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
@@ -31,9 +46,10 @@ from tests.engine.payment_agent import (
     single_wait,
     start_and_get_wait,
 )
+from tests.engine.test_grants import make_runner, turns
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
-from tests.scripts import Script, call
+from tests.scripts import Script, call, scripted_model
 
 
 def over_three(cents: int) -> bool:
@@ -249,3 +265,353 @@ def test_arguments_are_validated_before_an_approval() -> None:
 
     assert all(text.startswith("ERROR") for text in root_tool_results(outcome))
     assert [] == effect_log.effects()
+
+
+# Limits of an approval --------------------------------------------------------
+
+
+SCRIPT: Any = {"go": [[call("pay", to="Jane", cents=5)], "end"]}
+
+
+def make_pay(**options: Any) -> Tool[..., Any]:
+    """Return a tool that needs an approval."""
+
+    @tool(approval=ApprovalPolicy(**options))
+    def pay(to: str, cents: int, note: str = "") -> str:
+        """Pay."""
+        del note
+        effect_log.append_effect("pay", f"{to} {cents}")
+        return f"paid {cents} to {to}"
+
+    return pay
+
+
+def start(**options: Any) -> tuple[Runner, Wait]:
+    """Return a runner and the wait of its run `r`."""
+    runner = make_runner(SCRIPT, make_pay(**options), clock=ManualClock())
+    return runner, single_wait(runner.start("go", run_id="r"))
+
+
+def edit(**changes: Any) -> Approve:
+    """Return an approval with some other arguments."""
+    return Approve(arguments={"to": "Jane", "cents": 5, "note": "", **changes})
+
+
+def test_an_editable_argument_is_edited() -> None:
+    runner, wait = start(editable=["cents"])
+    assert ("cents",) == wait.editable
+
+    runner.decide(wait.id, edit(cents=7.0))
+
+    assert isinstance(runner.resume("r"), Finished)
+    assert ["pay Jane 7"] == effect_log.names()
+
+
+@pytest.mark.parametrize(
+    ("editable", "changes", "named"),
+    [
+        (["cents"], {"to": "Eve"}, "to"),
+        (["cents"], {"to": "Eve", "cents": 7}, "to"),
+        ([], {"cents": 7}, "cents"),
+        (["to", "note"], {"cents": 7}, "cents"),
+    ],
+)
+def test_an_edit_of_another_argument_is_refused(
+    editable: list[str],
+    changes: dict[str, Any],
+    named: str,
+) -> None:
+    """The error names the argument; the same edit is refused in another process."""
+    runner, wait = start(editable=editable)
+
+    with pytest.raises(DecisionRefused, match=f"'{named}' cannot be edited"):
+        runner.decide(wait.id, edit(**changes))
+
+    # An edit that repeats what the wait shows is no change.
+    runner.decide(wait.id, edit())
+    assert isinstance(runner.resume("r"), Finished)
+    assert ["pay Jane 5"] == effect_log.names()
+
+
+def test_a_left_out_argument_is_a_change() -> None:
+    runner, wait = start(editable=["cents"])
+
+    with pytest.raises(DecisionRefused, match="'note' cannot be edited"):
+        runner.decide(wait.id, Approve(arguments={"to": "Jane", "cents": 6}))
+
+
+def test_without_the_option_every_argument_is_editable() -> None:
+    runner, wait = start()
+    assert wait.editable is None
+
+    runner.decide(wait.id, edit(to="Lee", cents=7))
+
+    assert isinstance(runner.resume("r"), Finished)
+    assert ["pay Lee 7"] == effect_log.names()
+
+
+def test_editable_holds_without_a_store() -> None:
+    agent = make_boss(SCRIPT, make_pay(editable=["cents"]))
+    first = run(agent, "go")
+    wait = single_wait(first)
+    data = first.continuation.to_bytes()
+
+    with pytest.raises(DecisionRefused, match="'to' cannot be edited"):
+        resume(data, agent, answers={wait.id: edit(to="Eve")})
+
+    assert [] == effect_log.names()
+
+
+@pytest.mark.parametrize("value", ["cents", [1], [""], {"cents": 1}])
+def test_an_invalid_editable_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="editable"):
+        ApprovalPolicy(editable=value)
+
+
+def test_editable_names_an_argument_of_the_tool() -> None:
+    with pytest.raises(InvalidInput, match="cent'"):
+        make_pay(editable=["cent"])
+
+
+# Recheck ----------------------------------------------------------------------
+
+
+def test_a_check_that_fails_opens_the_wait_again() -> None:
+    """The approval was given, and the world has changed since then."""
+    balance = [3]
+
+    def is_covered(cents: int) -> bool | str:
+        return cents <= balance[0] or "the account has too little money"
+
+    runner, wait = start(recheck=is_covered)
+    runner.decide(wait.id, Approve())
+
+    again = single_wait(runner.resume("r"))
+    assert wait.id != again.id
+    assert "too little money" in (again.note or "")
+    assert [] == effect_log.names()
+
+    balance[0] = 10
+    runner.decide(again.id, Approve())
+    assert isinstance(runner.resume("r"), Finished)
+    assert ["pay Jane 5"] == effect_log.names()
+
+
+def test_the_check_is_made_after_the_start_was_recorded() -> None:
+    """It is made twice: before the start is recorded, and before the tool runs."""
+    verdicts = [True, False]
+    seen: list[int] = []
+
+    def check(cents: int) -> bool:
+        seen.append(cents)
+        return verdicts.pop(0)
+
+    runner, wait = start(recheck=check)
+    runner.decide(wait.id, Approve())
+
+    assert "no longer holds" in (single_wait(runner.resume("r")).note or "")
+    assert [5, 5] == seen
+    assert [] == effect_log.names()
+
+
+def _is_below_ten(cents: int) -> bool:
+    return cents < 10
+
+
+def _has_other_parameter(other: int) -> bool:
+    return other > 1
+
+
+async def _raises(cents: int) -> bool:
+    raise ValueError(str(cents))
+
+
+@pytest.mark.parametrize("check", [lambda: False, lambda: 0, lambda: "", _raises])
+def test_only_true_or_none_lets_the_call_begin(check: Any) -> None:
+    """Every other result, and an exception, asks a person again."""
+    runner, wait = start(recheck=check)
+    runner.decide(wait.id, Approve())
+
+    assert wait.id != single_wait(runner.resume("r")).id
+    assert [] == effect_log.names()
+
+
+def test_the_check_sees_the_edited_arguments() -> None:
+    runner, wait = start(recheck=_is_below_ten)
+    runner.decide(wait.id, edit(cents=50))
+
+    again = single_wait(runner.resume("r"))
+
+    assert 50 == again.arguments["cents"]
+    assert [] == effect_log.names()
+
+
+def test_the_check_holds_for_calls_by_a_grant() -> None:
+    script = {"go": [[call("pay", to="J", cents=n)] for n in (5, 50)]}
+    runner = make_runner(
+        {"go": [*script["go"], "end"]},
+        make_pay(recheck=_is_below_ten),
+        clock=ManualClock(),
+    )
+    wait = single_wait(runner.start("go", run_id="r"))
+    runner.decide(wait.id, Approve(remember=Grant("pay")))
+
+    assert 50 == single_wait(runner.resume("r")).arguments["cents"]
+    assert ["pay J 5"] == effect_log.names()
+
+
+def test_the_check_of_a_sub_agent_is_made_before_it_starts() -> None:
+    script: Any = {"go": [[call("hr", input="x")], "end"], "x": ["hired"]}
+    hr = Agent("hr", model=scripted_model(script))
+    allowed = [False, True]
+    policy = ApprovalPolicy(recheck=lambda: allowed.pop(0))
+    boss = make_boss(script, hr.as_tool(approval=policy))
+    runner = make_runner(script, clock=ManualClock())
+    runner = type(runner)(boss, store="memory:")
+    wait = single_wait(runner.start("go", run_id="r"))
+    runner.decide(wait.id, Approve())
+
+    again = single_wait(runner.resume("r"))
+    runner.decide(again.id, Approve())
+    last = expect(runner.resume("r"), Finished)
+
+    assert ["hired"] == root_tool_results(last)
+    assert [] == allowed
+
+
+def test_an_invalid_check_is_refused_when_it_is_declared() -> None:
+    with pytest.raises(InvalidInput, match="recheck"):
+        ApprovalPolicy(recheck=True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidInput, match="recheck"):
+        make_pay(recheck=_has_other_parameter)
+
+
+def test_a_suspended_run_is_not_checked() -> None:
+    """The check is about the begin of a call, so it is not made while a call waits."""
+    seen: list[str] = []
+    runner, _ = start(recheck=lambda: seen.append("checked"))
+
+    assert isinstance(runner.resume("r"), Suspended)
+    assert [] == seen
+
+
+# Rules that decide ------------------------------------------------------------
+
+
+def small_payments(cents: int) -> bool | Approve | Deny:
+    """Approve small payments, deny large ones, and ask about the others."""
+    if cents < 10:
+        return Approve(reason="below the limit")
+    return Deny(reason="too much") if cents > 100 else True
+
+
+def make_ruled_pay(**options: Any) -> Tool[..., Any]:
+    """Return a tool with the rule."""
+    options.setdefault("when", small_payments)
+
+    @tool(approval=ApprovalPolicy(**options))
+    def pay(cents: int) -> str:
+        """Pay."""
+        effect_log.append_effect("pay", str(cents))
+        return f"paid {cents}"
+
+    return pay
+
+
+def test_a_rule_approves_and_denies_at_once() -> None:
+    """No person is asked, and the audit names the rule."""
+    runner = make_runner(turns(5, 500), make_ruled_pay(), clock=ManualClock())
+
+    last = expect(runner.start("go", run_id="r"), Finished)
+
+    assert ["pay 5"] == effect_log.names()
+    paid, denied = root_tool_results(last)
+    assert "paid 5" == paid
+    assert denied.startswith("DENIED: a rule refused this call.")
+    assert "too much" in denied
+    lines = {line.verdict: line for line in runner.audit("r")}
+    assert {"approve", "deny"} == lines.keys()
+    assert ["rule"] * 2 == [line.door for line in lines.values()]
+    assert ["small_payments"] * 2 == [line.rule for line in lines.values()]
+    assert "below the limit" == lines["approve"].reason
+    assert lines["approve"].by is None
+
+
+def test_a_rule_that_returns_true_asks_a_person() -> None:
+    runner = make_runner(turns(50), make_ruled_pay(), clock=ManualClock())
+    wait = single_wait(runner.start("go", run_id="r"))
+    assert [] == runner.audit("r")
+
+    runner.decide(wait.id, Approve(by="kim"))
+    runner.resume("r")
+
+    assert ["pay 50"] == effect_log.names()
+    assert [("kim", None)] == [(line.by, line.rule) for line in runner.audit("r")]
+
+
+def test_a_denial_by_a_rule_may_stop_the_run() -> None:
+    pay = make_ruled_pay(on_denied="stop", name="limit")
+    runner = make_runner(turns(500, 5), pay, clock=ManualClock())
+
+    last = expect(runner.start("go", run_id="r"), Failed)
+
+    assert ("denied", "pay was denied by limit: too much") == (
+        last.error.code,
+        last.error.message,
+    )
+    assert [] == effect_log.names()
+
+
+def test_a_rule_decides_without_a_store() -> None:
+    assert isinstance(run(make_boss(turns(5, 500), make_ruled_pay()), "go"), Finished)
+    assert ["pay 5"] == effect_log.names()
+
+
+@pytest.mark.parametrize("cents", [5, 500])
+def test_a_rule_whose_decision_is_not_recorded_asks_a_person(cents: int) -> None:
+    good = MemoryStore(ManualClock().now)
+    faulty = FaultyStore(good, on("create", refused(), prefix="runs/r/in/d-"))
+    runner = make_runner(
+        turns(cents), make_ruled_pay(), clock=ManualClock(), store=faulty
+    )
+
+    wait = single_wait(runner.start("go", run_id="r"))
+
+    assert "not recorded" in (wait.note or "")
+    assert [] == effect_log.names()
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        Approve(arguments={"cents": 1}),
+        Approve(by="kim"),
+        Answer("paid"),
+        None,
+        1,
+        "approve",
+    ],
+)
+def test_a_rule_returns_a_bool_or_a_plain_verdict(verdict: Any) -> None:
+    """Everything else is a mistake of the policy, and the call does not run."""
+    pay = make_ruled_pay(when=lambda: verdict)
+    runner = make_runner(turns(5), pay, clock=ManualClock())
+
+    last = expect(runner.start("go", run_id="r"), Finished)
+
+    assert "policy" in root_tool_results(last)[0]
+    assert [] == effect_log.names()
+    assert [] == runner.audit("r")
+
+
+def test_the_recorded_decision_of_a_rule_cannot_be_decided_again() -> None:
+    """Its id names no wait that was ever listed."""
+    runner = make_runner(turns(5), make_ruled_pay(), clock=ManualClock())
+    runner.start("go", run_id="r")
+    [line] = runner.audit("r")
+    assert line.wait is not None
+
+    with pytest.raises(AlreadyDecided):
+        runner.decide(line.wait, Deny(by="eve"))
+    with pytest.raises(WaitNotFound):
+        runner.wait("approval-01kdvdna00k4kmjvb6728mf10z@r")

@@ -1,9 +1,12 @@
-"""`serve_forever`: resumes due runs, and stops on a signal."""
+"""`serve_forever` resumes due runs, logs them, and stops on a signal."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
+import threading
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -18,13 +21,19 @@ from continuations import (
     ToolContext,
     tool,
 )
+from continuations.engine.sweep.stop_signals import stop_signals_handled
 from continuations.engine.sweep.sweep_loop import run_sweep_loop
 from continuations.engine.sweep.sweeping import DueRuns, RunReport
-from continuations.errors import InvalidInput, StoreUnavailable
+from continuations.errors import InvalidInput, ModelError, StoreUnavailable
 from continuations.ledger.objects import Objects
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import Fault, FaultyStore, Operation, refused
+from tests import scripts
+from tests.clocks import ManualClock
 from tests.engine import agent_builders
+from tests.engine.agent_builders import make_boss
+from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, wait_until
 from tests.scripts import Script, call
 
@@ -241,3 +250,226 @@ async def test_run_in_progress_waits_for_no_second_slot() -> None:
         await run_sweep_loop(sweeper, stop, interval=0.001, max_concurrent_runs=1)
     tries: int = sweeper.tries
     assert 1 == tries
+
+
+# Signals ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def host_signals() -> Iterator[list[int]]:
+    """Install a host's handlers; return the signals that they receive."""
+    received: list[int] = []
+
+    def receive(number: int, _frame: object) -> None:
+        received.append(number)
+
+    earlier = {
+        number: signal.signal(number, receive)
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    yield received
+    for number, handler in earlier.items():
+        signal.signal(number, handler)
+
+
+def make_runner() -> AsyncRunner:
+    """Return a runner without runs."""
+    return AsyncRunner(agent_builders.make_boss({"go": ["end"]}), store="memory:")
+
+
+def handlers() -> list[Any]:
+    """Return the handlers of both signals."""
+    return [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+
+
+def test_first_signal_is_handled_and_the_second_one_is_the_hosts(
+    host_signals: list[int],
+) -> None:
+    before, handled = handlers(), list[int]()
+
+    with stop_signals_handled(handled.append):
+        signal.raise_signal(signal.SIGINT)
+        assert before == handlers()
+        signal.raise_signal(signal.SIGTERM)
+
+    assert ([signal.SIGINT], [signal.SIGTERM]) == (handled, host_signals)
+
+
+def test_handlers_are_restored_after_an_exception(host_signals: list[int]) -> None:
+    before = handlers()
+
+    with pytest.raises(LookupError), stop_signals_handled(print):
+        raise LookupError
+
+    assert before == handlers()
+    signal.raise_signal(signal.SIGTERM)
+    assert [signal.SIGTERM] == host_signals
+
+
+def test_handler_that_the_host_sets_meanwhile_stays(host_signals: list[int]) -> None:
+    late: list[int] = []
+
+    with stop_signals_handled(print):
+        signal.signal(signal.SIGTERM, lambda number, _: late.append(number))
+    signal.raise_signal(signal.SIGTERM)
+
+    assert ([], [signal.SIGTERM]) == (host_signals, late)
+
+
+def test_ignored_signal_stays_ignored(host_signals: list[int]) -> None:
+    """`nohup` and shells ignore signals on purpose."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handled: list[int] = []
+
+    with stop_signals_handled(handled.append):
+        signal.raise_signal(signal.SIGINT)
+
+    assert ([], []) == (handled, host_signals)
+
+
+def test_other_thread_installs_no_handlers(host_signals: list[int]) -> None:
+    before, seen = handlers(), list[Any]()
+
+    def look() -> None:
+        with stop_signals_handled(print):
+            seen.extend(handlers())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+
+    assert before == seen
+    assert [] == host_signals
+
+
+async def test_serve_forever_in_a_foreign_loop_leaves_the_hosts_handlers(
+    host_signals: list[int],
+) -> None:
+    """The host shuts down on SIGTERM; it stops the loop with `stop` when it is time."""
+    before, stop = handlers(), asyncio.Event()
+    serving = asyncio.create_task(make_runner().serve_forever(interval=0.01, stop=stop))
+    await asyncio.sleep(0.05)
+    assert before == handlers()
+    signal.raise_signal(signal.SIGTERM)
+    await asyncio.sleep(0.05)
+    assert not serving.done()
+    stop.set()
+    await serving
+    assert before == handlers()
+    assert [signal.SIGTERM] == host_signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_serve_forever_handles_signals_if_asked(
+    host_signals: list[int], number: signal.Signals
+) -> None:
+    before = handlers()
+    serving = asyncio.create_task(
+        make_runner().serve_forever(interval=60, handle_signals=True)
+    )
+    await asyncio.sleep(0.05)
+    signal.raise_signal(number)
+    await asyncio.wait_for(serving, 60)
+    assert before == handlers()
+    assert [] == host_signals
+
+
+async def test_cancelled_serve_forever_restores_the_handlers(
+    host_signals: list[int],
+) -> None:
+    before = handlers()
+    serving = asyncio.create_task(make_runner().serve_forever(handle_signals=True))
+    await asyncio.sleep(0.05)
+    assert before != handlers()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert before == handlers()
+    assert [] == host_signals
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"interval": "1"},
+        {"interval": float("inf")},
+        {"interval": True},
+        {"max_concurrent_runs": "8"},
+        {"max_concurrent_runs": 2.0},
+        {"stop": threading.Event()},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+async def test_option_of_a_wrong_type_is_invalid_input(options: dict[str, Any]) -> None:
+    [name] = options
+
+    with pytest.raises(InvalidInput, match=f"^{name} must be "):
+        await make_runner().serve_forever(**options)
+
+
+# The log of a worker ----------------------------------------------------------
+
+
+FIELDS = ("run_id", "version_from", "version_to", "outcome", "seconds")
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """Capture the log at INFO."""
+    caplog.set_level(logging.INFO, logger="continuations")
+    return caplog
+
+
+def moved(lines: pytest.LogCaptureFixture) -> list[tuple[Any, ...]]:
+    """Return the fields of the lines about runs, and forget them."""
+    found = [
+        tuple(getattr(record, name) for name in FIELDS)
+        for record in lines.records
+        if hasattr(record, "version_from")
+    ]
+    lines.clear()
+    return found
+
+
+def test_worker_logs_one_line_for_each_run_that_it_moved(
+    lines: pytest.LogCaptureFixture, clock: ManualClock
+) -> None:
+    """The line names run, versions, outcome and duration."""
+    runner = Runner(make_boss(ONE_PAY_SCRIPT, pay), store=MemoryStore(), clock=clock)
+
+    outcome = expect(runner.start("go", run_id="r1"), Suspended)
+    assert [("r1", 0, 2, "suspended", 0.0)] == moved(lines)
+    runner.resume("r1")  # moves nothing
+    runner.sweep()
+    assert [] == moved(lines)
+
+    runner.decide(outcome.waits[0].id, Approve())
+    clock.seconds += 120
+    runner.sweep()
+
+    assert [("r1", 2, 5, "finished", 0.0)] == moved(lines)
+
+
+def test_line_has_no_texts_of_the_run(lines: pytest.LogCaptureFixture) -> None:
+    """Neither the input nor arguments nor replies are in the log."""
+    Runner(make_boss({"secret": ["hidden"]}), store=MemoryStore()).start(
+        "secret", run_id="r1"
+    )
+
+    [record] = [each for each in lines.records if hasattr(each, "version_from")]
+    assert "run r1: finished after " in record.getMessage()
+    assert not {"secret", "hidden"} & set(record.getMessage().split())
+
+
+def test_line_names_the_error_that_ended_the_work(
+    lines: pytest.LogCaptureFixture,
+) -> None:
+    """Also a worker that could not finish has moved its run."""
+    store: Store = MemoryStore()
+    model = scripts.scripted_model({"go": [ModelError("down")]})
+
+    with pytest.raises(ModelError):
+        Runner(Agent("boss", model=model), store=store).start("go", run_id="r1")
+
+    [(run_id, first, last, outcome, _)] = moved(lines)
+    assert ("r1", 0, 2, "ModelError") == (run_id, first, last, outcome)

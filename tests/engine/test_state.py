@@ -25,12 +25,33 @@ from continuations import (
     run,
     tool,
 )
+from continuations.cli.event_lines import event_line
+from continuations.cli.stack_tree import tree_lines
+from continuations.core import jsontext
 from continuations.engine.outcomes import Outcome
-from continuations.errors import AgentChanged, InvalidInput
+from continuations.errors import AgentChanged, FormatError, InvalidInput
+from continuations.events import StateChanged
+from continuations.hooks import ChangeRequest, Hooks, TurnInfo
+from continuations.models.interface import ModelRequest
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.present.json_forms import (
+    Report,
+    event_json,
+    run_json,
+    thread_json,
+)
+from continuations.tools import Tool
+from continuations.wire.rows import delta_fields, read_delta
 from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore
+from tests.clocks import ManualClock
+from tests.core.rows import new_state
+from tests.crash_points import CrashPoint
 from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.state_agents import three_deep
 from tests.outcomes import expect
-from tests.scripts import Script, call
+from tests.present.schema_check import assert_matches_schema
+from tests.scripts import Script, call, scripted_model
 
 
 class Claim(BaseModel):
@@ -466,3 +487,252 @@ def test_stored_state_that_does_not_fit_changes_nothing(store: MemoryStore) -> N
 
 async def _keys(store: MemoryStore) -> list[str]:
     return await store.keys("", limit=1000)
+
+
+# Hooks ------------------------------------------------------------------------
+
+
+@dataclass
+class Memory:
+    """The facts that the agent knows."""
+
+    name: str = "nobody"
+
+
+def test_a_hook_renders_the_state_and_stores_nothing() -> None:
+    """Each request has the present state once, and the transcript never has it."""
+    seen: list[list[str]] = []
+
+    @tool(writes_state=True)
+    def remember(ctx: ToolContext, name: str) -> str:
+        """Remember a name."""
+        ctx.update(name=name)
+        return "remembered"
+
+    def show_state(info: TurnInfo) -> ChangeRequest:
+        return ChangeRequest(request_messages=[f"Known: {info.state.name}"])
+
+    def reply(request: ModelRequest) -> Any:
+        texts = [str(message.data.get("content")) for message in request.messages]
+        seen.append([text for text in texts if text.startswith("Known")])
+        return ToolCall("remember", {"name": "Ann"}) if len(seen) == 1 else "Hello."
+
+    agent = Agent(
+        "host",
+        model=ScriptedModel(reply),
+        tools=[remember],
+        state=Memory,
+        hooks=Hooks(before_model=show_state),
+    )
+    thread = Runner(agent, store=MemoryStore()).thread(key="k")
+    thread.send("I am Ann.")
+    assert isinstance(thread.send("Who am I?"), Replied)
+
+    assert [["Known: nobody"], ["Known: Ann"], ["Known: Ann"]] == seen
+    assert not any("Known" in str(each["content"]) for each in thread.messages())
+
+
+# Every kind of tool -----------------------------------------------------------
+
+
+class Count(BaseModel):
+    """A number that tools increase."""
+
+    value: int = 0
+
+
+def increase(ctx: ToolContext[Count]) -> int:
+    """Add one to the state."""
+    ctx.update(value=ctx.state.value + 1)
+    return ctx.state.value
+
+
+SCRIPT: Script = {"go": [[call("add"), call("add")], [call("add")], "end"]}
+
+
+def test_tool_of_a_schema_changes_the_state() -> None:
+    """The option is the same as for a function."""
+
+    def add(arguments: dict[str, Any], ctx: ToolContext[Count]) -> int:
+        assert {} == arguments
+        return increase(ctx)
+
+    made = Tool.from_schema("add", {"type": "object"}, add, writes_state=True)
+    outcome = run(make_boss(SCRIPT, made, state=Count), "go")
+
+    assert ["1", "2", "3"] == root_tool_results(outcome)
+    assert {"value": 3} == outcome.continuation.root.state
+
+
+def test_agent_of_a_class_has_a_state() -> None:
+    """The body of the class names the type, and its methods change it."""
+
+    class Counter(Agent):
+        """Count."""
+
+        state = Count
+
+        @tool(writes_state=True)
+        def add(self, ctx: ToolContext[Count]) -> int:
+            """Add one."""
+            assert "counter" == self.name
+            return increase(ctx)
+
+    outcome = run(Counter(model=scripted_model(SCRIPT)), "go")
+
+    assert ["1", "2", "3"] == root_tool_results(outcome)
+    assert {"value": 3} == outcome.continuation.root.state
+
+
+def test_verify_that_finds_the_result_may_update_the_state() -> None:
+    """A worker died after the effect. `verify` tells the result and the change."""
+
+    def look_up(ctx: ToolContext[Count]) -> Answer:
+        ctx.update(value=7)
+        return Answer("it ran")
+
+    @tool(writes_state=True, verify=look_up)
+    def add(ctx: ToolContext[Count]) -> int:
+        """Add one."""
+        return increase(ctx)
+
+    agent = make_boss({"go": [[call("add")], "end"]}, add, state=Count)
+    for number in range(1, 30):
+        clock = ManualClock()
+        store = MemoryStore(clock.now)
+        with CrashPoint(number, "before").process(store) as dying:
+            Runner(agent, store=dying, clock=clock).start("go", run_id="r1")
+        clock.seconds += 120
+        outcome = Runner(agent, store=store, clock=clock).start("go", run_id="r1")
+        if "it ran" in root_tool_results(outcome):
+            break
+        assert ["1"] == root_tool_results(outcome)
+    else:
+        raise AssertionError
+
+    assert isinstance(outcome, Finished)
+    assert {"value": 7} == outcome.continuation.root.state
+
+
+def test_state_costs_no_version_and_no_request() -> None:
+    """A change is in the version that has the result anyway."""
+    operations: list[int] = []
+    for state in (Count, None):
+
+        @tool(writes_state=state is not None)
+        def add(ctx: ToolContext[Count]) -> int:
+            """Add one."""
+            return increase(ctx) if ctx.call_state else 1
+
+        store = FaultyStore(MemoryStore())
+        agent = make_boss({"go": [[call("add")], "end"]}, add, state=state)
+        assert isinstance(Runner(agent, store=store).start("go"), Finished)
+        operations.append(len(store.operations))
+
+    assert operations[0] == operations[1]
+
+
+def test_state_of_a_run_that_waits_is_in_its_bytes_only_after_a_change() -> None:
+    """A declared state that nothing changed is not stored."""
+
+    @tool(approval=True, writes_state=True)
+    def add(ctx: ToolContext[Count]) -> int:
+        """Add one."""
+        return increase(ctx)
+
+    outcome = run(make_boss({"go": [[call("add")], "end"]}, add, state=Count), "go")
+
+    assert isinstance(outcome, Suspended)
+    state = outcome.continuation.run_state
+    assert ["", "{}"] == [state.frames["f1"].state_json, state.calls["c3"].patch]
+
+
+@pytest.mark.parametrize(
+    "states", [[], "x", {"f1": 5}, {"f1": "[]"}, {"f1": "{"}, {"f1": None}]
+)
+def test_stored_state_of_a_wrong_shape_is_refused(states: Any) -> None:
+    """Bytes that no release writes raise one typed error."""
+    from continuations.core.rows.delta import diff  # noqa: PLC0415 - only this test
+
+    fields = {**delta_fields(diff(None, new_state())), "states": states}
+
+    with pytest.raises(FormatError, match="states"):
+        read_delta(fields, "test")
+
+
+# What people and programs read ------------------------------------------------
+
+
+SHOWN_SCRIPT: Script = {
+    "go": [
+        [call("book", cents=1), call("book", cents=2)],
+        [call("hr", input="below")],
+        [call("buy", cents=4)],
+        "end",
+    ],
+    "below": [[call("book", cents=30)], [call("order", cents=40)], "done"],
+}
+
+
+def suspended(store: MemoryStore) -> Runner:
+    """Return the runner of a run whose sub-agent waits for an approval."""
+    runner = Runner(three_deep(SHOWN_SCRIPT), store=store)
+    assert isinstance(runner.start("go", run_id="r1"), Suspended)
+    return runner
+
+
+def test_each_change_is_an_event(store: MemoryStore) -> None:
+    """Events follow from the versions, so they are the same in every process."""
+    runner = suspended(store)
+    [summary] = list(runner.waiting())
+    runner.decide(summary.id, Approve())
+    runner.resume("r1")
+
+    events = list(Runner([], store=store).events("r1"))
+    changes = [each for each in events if isinstance(each, StateChanged)]
+
+    assert [
+        (("boss",), {"spent": 3, "on": ["book", "book"]}),
+        (("boss", "hr"), {"spent": 30, "on": ["book"]}),
+        (("boss", "hr"), {"spent": 70, "on": ["book", "order"]}),
+        (("boss",), {"spent": 7, "on": ["book", "book", "buy"]}),
+    ] == [(each.path, each.changes) for each in changes]
+    replay: dict[str, Any] = {}
+    for each in changes:
+        replay |= each.changes if each.path == ("boss",) else {}
+        assert_matches_schema("event", event_json(each))
+    assert runner.look("r1").root.state == replay
+    assert event_line(changes[0]).text.endswith(
+        'state: {"on":["book","book"],"spent":3}'
+    )
+
+
+def test_approver_sees_the_states_of_the_stack() -> None:
+    """A person who looks at the run sees the state of the agent that waits."""
+    store, clock = MemoryStore(), ManualClock()
+    looked = suspended(store).look("r1")
+
+    form = run_json(looked, Report(clock.now()), with_stack=True)
+    lines = [line.text for line in tree_lines(looked.root, {}, clock.now())]
+
+    assert {"on": ["book", "book"], "spent": 3} == form["state"]
+    states = {frame["agent"]: frame["state"] for frame in form["frames"]}
+    assert {"on": ["book"], "spent": 30} == states["hr"]
+    shown = jsontext.dump({"on": ["book"], "spent": 30})
+    assert f"state {shown}" in lines
+    assert_matches_schema("run", form)
+
+
+def test_thread_shows_the_state_of_its_agent() -> None:
+    """The same field as in a run."""
+    store, clock = MemoryStore(), ManualClock()
+    script: Script = {"hi": [[call("book", cents=5)], "done"]}
+    thread = Runner(three_deep(script), store=store).thread(key="7")
+    thread.send("hi")
+
+    looked = thread.look()
+    assert looked is not None
+    form = thread_json(looked, Report(clock.now()))
+
+    assert {"on": ["book"], "spent": 5} == form["state"]
+    assert_matches_schema("thread", form)

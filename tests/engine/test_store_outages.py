@@ -1,14 +1,15 @@
-"""A store that is down while results are committed, or that refuses to clean up."""
+"""Stores that are down, refuse to clean up, or tell their time in whole seconds."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import datetime, timedelta
 
 import pytest
 
-from continuations import Answer, Approve, Finished, Suspended, tool
-from continuations.errors import StoreUnavailable
+from continuations import Answer, Approve, Finished, Runner, Suspended, tool
+from continuations.errors import ClockOff, InvalidInput, StoreUnavailable
 from continuations.ledger import layout
 from continuations_storage import MemoryStore
 from continuations_storage.errors import Denied, Inconclusive, Throttled
@@ -22,16 +23,30 @@ from continuations_storage.faults import (
     on,
     refused,
 )
+from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.s3 import S3Store
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
 from tests.outcomes import expect
 from tests.scripts import Script, call
+from tests.storage import ministack
+from tests.storage.outages import (
+    DRIVERS,
+    OUTAGE_KINDS,
+    Driver,
+    Outage,
+    OutageKind,
+    open_s3,
+)
+from tests.storage.s3_proxy import FakeS3, S3Proxy
+from tests.stores import OneByOneStore
 
 SCRIPT: Script = {"go": [[call("pay")], "end"]}
 
 
-class Outage:
+class StoreDown:
     """A store that fails for some seconds after a tool has run.
 
     Attributes:
@@ -74,7 +89,7 @@ class Outage:
 )
 def test_outage_of_10_seconds_loses_no_result(fault: Fault) -> None:
     """The result is committed until the claim ends, so the call is not unknown."""
-    outage = Outage(fault, seconds=10)
+    outage = StoreDown(fault, seconds=10)
 
     outcome = expect(outage.runner.start("go", run_id="r1"), Finished)
 
@@ -84,7 +99,7 @@ def test_outage_of_10_seconds_loses_no_result(fault: Fault) -> None:
 
 def test_outage_that_outlives_the_claim_is_reported() -> None:
     """Then the error is raised, and the outcome of the call is unknown."""
-    outage = Outage(refused(), seconds=40)
+    outage = StoreDown(refused(), seconds=40)
 
     with pytest.raises(StoreUnavailable):
         outage.runner.start("go", run_id="r1")
@@ -108,7 +123,7 @@ def test_unreadable_cancel_request_does_not_fail_a_commit(
         refused(error),
         prefix=layout.numbered_key(layout.OPERATOR_REQUEST, "r1", 1),
     )
-    outage = Outage(refused(), seconds=0)
+    outage = StoreDown(refused(), seconds=0)
     outage.store.plan = unreadable
 
     assert isinstance(outage.runner.start("go", run_id="r1"), Finished)
@@ -174,3 +189,106 @@ def test_failed_look_at_arrivals_does_not_hide_a_suspension(clock: ManualClock) 
     clock.seconds += 60
     make_payment_runner(store=inner, clock=clock).sweep()
     assert [] == asyncio.run(inner.keys("markers/"))
+
+
+# Buckets ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("kind", OUTAGE_KINDS)
+@pytest.mark.parametrize("seconds", [5, 10])
+def test_outage_while_a_tool_returns_loses_no_result(
+    monkeypatch: pytest.MonkeyPatch, driver: Driver, kind: OutageKind, seconds: int
+) -> None:
+    """The paid call does not become unknown: its commit is tried by time."""
+    for name, value in ministack.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    clock, paid = ManualClock(), list[float]()
+    outage = Outage(kind, seconds, clock.elapsed)
+    policy = RetryPolicy(clock=clock.elapsed, sleep=clock.sleep)
+
+    @tool
+    def pay() -> str:
+        """Pay; the bucket is not reachable for some seconds after that."""
+        paid.append(clock.seconds)
+        outage.begin()
+        return "paid"
+
+    with S3Proxy(FakeS3(now=clock.now), outage) as proxy:
+        outcome = agent_builders.make_runner(
+            SCRIPT, pay, store=open_s3(proxy, driver, policy), clock=clock
+        ).start("go")
+
+    assert isinstance(outcome, Finished)
+    assert (1, ["paid"]) == (len(paid), agent_builders.root_tool_results(outcome))
+    assert outage.failed
+    assert outage.is_over
+
+
+# Time in whole seconds --------------------------------------------------------
+
+
+TIMED_SCRIPT: Script = {"go": [[call("act", what="x")], "end"]}
+
+
+@tool
+def act(what: str) -> str:
+    """Act."""
+    effect_log.append_effect("act", what)
+    return "done"
+
+
+class StoreOfWholeSeconds(OneByOneStore):
+    """A store that rounds its time down to whole seconds."""
+
+    time_resolution = timedelta(seconds=1)
+
+    def __init__(self, clock: ManualClock) -> None:
+        def now() -> datetime:
+            return clock.now().replace(microsecond=0)
+
+        super().__init__(now)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 0.999])
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_right_clock_works_with_the_shortest_claim(
+    *, fraction: float, is_wrapped: bool
+) -> None:
+    """A claim of three seconds is enough, in whichever part of a second it begins."""
+    clock = ManualClock(fraction)
+    store = StoreOfWholeSeconds(clock)
+    runner = agent_builders.make_runner(
+        TIMED_SCRIPT,
+        act,
+        store=FaultyStore(store) if is_wrapped else store,
+        clock=clock,
+        lease=3,
+    )
+
+    outcome = expect(runner.start("go", run_id="r1"), Finished)
+
+    assert ["done"] == agent_builders.root_tool_results(outcome)
+    assert ["act x"] == effect_log.names()
+
+
+def test_wrong_clock_is_still_noticed() -> None:
+    """The rounding excuses less than one second."""
+    clock, true_clock = ManualClock(1.76), ManualClock(0.0)
+    runner = agent_builders.make_runner(
+        TIMED_SCRIPT, act, store=StoreOfWholeSeconds(true_clock), clock=clock, lease=3
+    )
+
+    with pytest.raises(ClockOff):
+        runner.start("go", run_id="r1")
+    assert [] == effect_log.names()
+
+
+@pytest.mark.parametrize("lease", [0.1, 1, 2.99])
+def test_lease_that_a_store_cannot_carry_is_rejected_by_the_runner(
+    lease: float,
+) -> None:
+    """The error names the shortest lease of the store."""
+    with pytest.raises(InvalidInput, match=r"lease must be at least 3 seconds"):
+        Runner([], store=S3Store("bucket"), lease=lease)
+    Runner([], store=MemoryStore(), lease=lease)

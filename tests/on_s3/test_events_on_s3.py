@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.engine.test_publish_in_processes import check_no_event_is_lost
+from tests.engine.test_threads_in_processes import check_no_event_is_lost
 from tests.run_environment import RunEnvironment
 
 
