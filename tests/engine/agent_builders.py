@@ -32,7 +32,6 @@ def make_runner(
 
 
 def make_boss(script: Script | NextLine, *tools: Any, **options: Any) -> Agent:
-    """Return an agent with a script and some tools."""
     options.setdefault("instructions", "You are boss.")
     return Agent(
         "boss", tools=list(tools), model=scripts.scripted_model(script), **options

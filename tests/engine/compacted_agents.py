@@ -35,7 +35,6 @@ def pay(cents: int) -> str:
 
 
 def last_step(messages: Sequence[Message]) -> int:
-    """Return the number of the last step that messages tell."""
     found = [int(number) for each in messages for number in _STEP.findall(each.content)]
     return max(found, default=0)
 

@@ -45,7 +45,6 @@ def last_turn(progress: AgentProgress) -> str | None:
 
 
 def agents() -> list[Agent]:
-    """Return the root agent."""
     model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
     clerk = Agent("clerk", tools=[act, pay], model=model, suspend_when=[every(turns=2)])
     hr = Agent("hr", tools=[clerk, act], model=model, suspend_when=[last_turn])

@@ -100,7 +100,6 @@ class Scenario:
         """Do what comes before, in processes that stay alive."""
 
     def dies(self) -> None:
-        """Do what the process does that dies."""
         raise NotImplementedError
 
     def then(self) -> None:
@@ -116,12 +115,10 @@ class Scenario:
         return seen
 
     def process(self, agents: Any = None) -> Runner:
-        """Return the runner of a new process."""
         agents = self.agents() if agents is None else agents
         return Runner(agents, store=self.store, clock=self.clock, **self.options())
 
     def start(self) -> Wait:
-        """Start the run; return its one wait."""
         return single_wait(self.process().start("go", run_id=self.run_id))
 
     def resume(self) -> Outcome:
@@ -146,7 +143,6 @@ class Scenario:
     # What happened ---------------------------------------------------------------
 
     def keys(self, *prefixes: str) -> list[str]:
-        """Return the keys of the store with some prefixes."""
         return [key for each in prefixes for key in asyncio.run(self.store.keys(each))]
 
     def effects(self, *but: str) -> list[str]:
@@ -176,12 +172,10 @@ class RunToItsEnd(Scenario, RunRecovery):
     start_input: ClassVar[Any] = "go"
 
     def verdict(self, wait: Wait) -> Verdict:
-        """Return the verdict of the people for a wait."""
         del wait
         return Approve(by="kim")
 
     def check(self, outcome: Finished) -> None:
-        """Check the end of the run."""
         raise NotImplementedError
 
     def dies(self) -> None:
@@ -189,19 +183,16 @@ class RunToItsEnd(Scenario, RunRecovery):
         self.resume_to_end()
 
     def then(self) -> None:
-        """Bring the run to its end."""
         (self.sweep_to_end if self.recovery == "sweep" else self.resume_to_end)()
         outcome = expect(self.process().resume(self.run_id), Finished)
         self.check(outcome)
 
     def worker_runner(self) -> Runner:
-        """Return the runner of a new process."""
         return self.process()
 
     decider_runner = worker_runner
 
     def start_or_resume(self, verb: str) -> Outcome:
-        """Start or resume the run in a new process."""
         if verb == "start":
             return self.process().start(self.start_input, run_id=self.run_id)
         return self.process().resume(self.run_id)

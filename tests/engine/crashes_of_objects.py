@@ -50,7 +50,6 @@ class Market(Scenario):
         raise AssertionError
 
     def publish(self, price: int, event_id: str | None = None) -> None:
-        """Publish a price."""
         self.process([]).publish("price", price, key="tea", id=event_id)
 
     def taken(self, run_id: str) -> int:
@@ -58,7 +57,6 @@ class Market(Scenario):
         return len(self.process().look(run_id).run_state.run.events_taken)
 
     def cancel(self, *run_ids: str) -> None:
-        """Cancel runs that wait."""
         for each in run_ids:
             self.process().cancel(each)
 
@@ -199,7 +197,6 @@ class AttachmentsOfADeadStart(RunToItsEnd):
         assert "root saw the photo, the chart, the report" == outcome.output
 
     def sweep_each_hour(self, count: int, hours: int = 1) -> None:
-        """Sweep for some hours."""
         for _ in range(count):
             self.clock.seconds += 3600 * hours
             self.process().sweep()

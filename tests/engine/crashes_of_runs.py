@@ -74,7 +74,6 @@ class StatesOfRepeatedCalls(States):
     total = 14
 
     def verdict(self, wait: Wait) -> Verdict:
-        """Approve, also that a call is repeated."""
         del wait
         return Approve()
 
@@ -146,12 +145,10 @@ def large(call: CallInfo) -> Tripped | None:
 
 
 def no_secret(reply: ReplyInfo) -> Tripped | None:
-    """Refuse the secret."""
     return Tripped("secret") if reply.text == "secret" else None
 
 
 def starred(result: ResultInfo) -> ChangeResult:
-    """Change a result."""
     return ChangeResult(f"* {result.text}")
 
 
@@ -169,7 +166,6 @@ class Guarded(RunToItsEnd):
     """A run whose guardrails trip."""
 
     def trips(self) -> list[GuardrailTripped]:
-        """Return the events of guardrails."""
         events = self.process().events(self.run_id)
         return [each for each in events if isinstance(each, GuardrailTripped)]
 

@@ -57,12 +57,10 @@ def new_address(call: CallInfo) -> Tripped | None:
 
 
 async def upper(result: ResultInfo) -> ChangeResult:
-    """Change each result."""
     return ChangeResult(result.text.upper())
 
 
 def agents() -> list[Agent]:
-    """Return the root agent."""
     model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
     clerk = Agent(
         "clerk",

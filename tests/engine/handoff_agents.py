@@ -58,8 +58,6 @@ class Shop:
         )
 
     def model(self, says: Callable[[ModelRequest], Any]) -> ScriptedModel:
-        """Return a model that notes its requests."""
-
         def reply(request: ModelRequest) -> Any:
             tools = tuple(each.name for each in request.tools)
             system = [m.content for m in request.messages if m.role == "system"]
@@ -89,7 +87,6 @@ class Shop:
         return f"refunds: {text}"
 
     def runner(self, store: Any, **options: Any) -> Runner:
-        """Return the runner of a new process."""
         options.setdefault("clock", ManualClock())
         return Runner(self.triage, store=store, **options)
 
@@ -105,5 +102,4 @@ def boss() -> Agent[str]:
 
 
 def agents() -> list[Agent[str]]:
-    """Return the root agent."""
     return [boss()]

@@ -45,7 +45,6 @@ def asks(info: TurnInfo | ReplyInfo) -> Tripped | None:
 
 
 def agents() -> list[Agent]:
-    """Return the root agent."""
     model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
     checker = Agent("checker", model=model, output_type=Verdict)
     policy = ApprovalPolicy(within=3600)

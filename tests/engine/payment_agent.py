@@ -34,12 +34,10 @@ def make_pay_tool(policy: Any = True) -> Any:
 
 
 def start_and_get_wait(runner: Runner, run_id: str = "r1") -> Wait:
-    """Start a run and return its only wait."""
     return only_wait(runner.start("go", run_id=run_id))
 
 
 def single_wait(outcome: object) -> Wait:
-    """Return the only wait of an outcome."""
     assert isinstance(outcome, Suspended)
     [wait] = outcome.waits
     return wait

@@ -28,7 +28,6 @@ class RecordingModel(ScriptedModel):
     """A scripted model that records each request."""
 
     async def reply(self, request: ModelRequest) -> Any:
-        """Record the request, and return the reply of the script."""
         turn = sum(message.role == "assistant" for message in request.messages)
         settings = dict(request.settings)
         effect_log.append_turn(request.agent, turn, model=self.name, **settings)

@@ -24,7 +24,6 @@ RENAMED = {
 
 
 def agents() -> list[Agent]:
-    """Return the root agent."""
     code = os.environ.get("TEST_CODE", "old").split(",")
 
     def name(old: str) -> str:

@@ -73,7 +73,6 @@ def parse_verdict(text: str) -> Verdict:
 
 
 def wait_to_json(wait: Wait) -> dict[str, Any]:
-    """Return a wait as JSON values."""
     return {
         "id": wait.id,
         "kind": wait.kind,
@@ -87,7 +86,6 @@ def wait_to_json(wait: Wait) -> dict[str, Any]:
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome as JSON values."""
     state = outcome.continuation
     result: dict[str, Any] = {
         "kind": type(outcome).__name__,
@@ -117,7 +115,6 @@ def send_result_to_json(result: SendResult) -> dict[str, Any]:
 
 
 def decision_to_json(decision: Decision) -> dict[str, Any]:
-    """Return a decision as JSON values."""
     return {"decided": decision.kind, "by": decision.by, "id": decision.id}
 
 
@@ -214,7 +211,6 @@ def tool_results_of_task(runner: Runner, run_id: str, task: str) -> list[str]:
 
 
 def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: C901, PLR0911, PLR0912 - one for each command
-    """Run one command and return its result."""
     match command, arguments:
         case "start", [run_id, text]:
             return outcome_to_json(
@@ -309,7 +305,6 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
 
 
 def error_to_json(error: ContinuationsError) -> dict[str, Any]:
-    """Return an error as JSON values."""
     return {
         "raised": type(error).__name__,
         "message": str(error),

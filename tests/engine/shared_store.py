@@ -78,8 +78,6 @@ class SharedStore:
             self.machine(store=dying).start("go", run_id=run_id)
 
     def keys(self, *prefixes: str) -> list[str]:
-        """Return the keys with some prefixes."""
-
         async def list_keys() -> list[str]:
             pages = [await self.store.keys(each, limit=10_000) for each in prefixes]
             return [key for page in pages for key in page]
@@ -87,7 +85,6 @@ class SharedStore:
         return asyncio.run(list_keys())
 
     def markers(self) -> list[str]:
-        """Return the keys of the markers."""
         return self.keys(layout.MARKERS_PREFIX)
 
     def due_times(self) -> list[float]:

@@ -63,7 +63,6 @@ def act(what: str, ctx: ToolContext) -> str:
 
 
 def agents() -> list[Agent]:
-    """Return the root agent."""
     model = Provider(SCRIPT)
     clerk = Agent("clerk", tools=[act], model=model)
     hr = Agent("hr", tools=[clerk], model=model)

@@ -52,7 +52,6 @@ class OtherTool:
 
 
 def waiting_tools(outcome: Outcome) -> list[str]:
-    """Return the tools that wait."""
     assert isinstance(outcome, Suspended)
     return sorted(wait.tool for wait in outcome.waits)
 

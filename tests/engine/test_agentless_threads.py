@@ -24,7 +24,6 @@ def thread(store: MemoryStore) -> Thread[Any]:
 
 
 def worker(store: MemoryStore, **options: Any) -> tuple[Runner, ScriptedModel]:
-    """Return a runner with the agent, and its model."""
     model = ScriptedModel(["One.", "Two.", "Three."])
     options.setdefault("instructions", "Help.")
     return Runner(Agent("support", model=model, **options), store=store), model

@@ -71,7 +71,6 @@ def make_runner(store: Any = "memory:", **policy: Any) -> Runner:
 
 
 def start(runner: Runner) -> Wait:
-    """Start a run and return its wait."""
     return single_wait(runner.start("go", run_id="r", by="ann"))
 
 

@@ -46,15 +46,12 @@ def cancel_with_runner(environment: RunEnvironment, name: str) -> None:
 
 
 def cancel_with_command(environment: RunEnvironment, name: str) -> None:
-    """Cancel on the command line."""
     words = ("cancel", "r1", "--call", name, "--by", "kim")
     shown = run_python(_CLI, *words, "--store", environment.store)
     assert f"cancel of call {name} is recorded" in shown
 
 
 def cancel_over_http(environment: RunEnvironment, name: str) -> None:
-    """Cancel over HTTP."""
-
     async def post() -> int:
         runner = AsyncRunner([], store=environment.store)
         api = HttpApi(runner, verify=verify_bearer)

@@ -22,7 +22,6 @@ def resume(environment: RunEnvironment, code: str = "old") -> dict[str, Any]:
 
 
 def start(environment: RunEnvironment) -> dict[str, Any]:
-    """Start the run and return its wait."""
     [wait] = environment.run("start", "r1", "go", app=APP)["waits"]
     found: dict[str, Any] = wait
     return found

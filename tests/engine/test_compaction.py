@@ -39,7 +39,6 @@ SHORT = "short summary: step {} done"
 
 
 def empty_summary(messages: list[dict[str, Any]]) -> str:
-    """Return no summary."""
     del messages
     return ""
 
@@ -51,17 +50,14 @@ def short_summary(messages: list[dict[str, Any]]) -> str:
 
 
 def effects(environment: RunEnvironment, name: str) -> list[Any]:
-    """Return the values of the effects with a name."""
     return [int(each["what"]) for each in environment.effects() if each["tool"] == name]
 
 
 def compactions(runner: Runner, run_id: str = "r") -> list[Compacted]:
-    """Return the compactions of a run."""
     return [each for each in runner.events(run_id) if isinstance(each, Compacted)]
 
 
 def model_of(agent: Agent) -> ScriptedModel:
-    """Return the scripted model of an agent."""
     assert isinstance(agent.model, ScriptedModel)
     return agent.model
 

@@ -27,7 +27,6 @@ class EditableMarket:
         return [key for key in asyncio.run(self.store.keys("events/")) if part in key]
 
     def read(self, key: str) -> bytes:
-        """Return an object."""
         return asyncio.run(self.store.read(key))
 
     def replace(self, key: str, body: bytes) -> None:

@@ -75,11 +75,9 @@ class Shop:
         self.agent = make_boss(script, self.rule.tool(**policy))
 
     def runner(self, store: Any = None) -> Runner:
-        """Return a process of its own."""
         return Runner(self.agent, store=store or self.store, clock=self.clock)
 
     def start(self) -> Wait:
-        """Start the run and return its wait."""
         return single_wait(self.runner().start("go", run_id="r"))
 
     def die_in_call(self) -> Wait:

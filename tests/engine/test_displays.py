@@ -83,12 +83,10 @@ def _no_effects() -> None:
 
 
 def clerk(*script: Any, tools: tuple[Any, ...] = (send, find, seat)) -> Agent:
-    """Return an agent with a script."""
     return Agent("clerk", tools=list(tools), model=ScriptedModel(list(script)))
 
 
 def wait_of(outcome: Any) -> Wait:
-    """Return the one wait of an outcome."""
     assert isinstance(outcome, Suspended)
     [wait] = outcome.waits
     return wait

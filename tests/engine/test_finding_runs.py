@@ -52,7 +52,6 @@ def make_runner(store: Store, clock: ManualClock, **options: Any) -> Runner:
 
 
 def index_keys(store: Store) -> list[str]:
-    """Return all keys of the index."""
     return asyncio.run(store.keys(run_index.INDEX_PREFIX))
 
 

@@ -67,7 +67,6 @@ def finished_run(script: Any = SCRIPT, **options: Any) -> Runner:
 
 
 def resume_until_waits(runner: Runner, run: str) -> tuple[Wait, ...]:
-    """Resume a run; return its waits."""
     outcome = expect(runner.resume(run), Suspended)
     return outcome.waits
 

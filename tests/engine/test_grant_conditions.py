@@ -67,7 +67,6 @@ def pay(  # noqa: PLR0913, PLR0917 - one of each type
 
 
 def arguments(amount: str, **more: Any) -> dict[str, Any]:
-    """Return the arguments of a call."""
     return {
         "amount": amount,
         "cents": 900,

@@ -293,7 +293,6 @@ if TYPE_CHECKING:
 
 
 def decide(verdict: Any) -> Act:
-    """Return an act that decides a wait."""
     return lambda w, n, r: w.runner.decide(w.a_wait(n, r), verdict)
 
 

@@ -137,7 +137,6 @@ class Reporting:
         self.asked = 0
 
     async def reply(self, request: ModelRequest) -> ModelReply:
-        """Return a reply with the usage."""
         del request
         self.asked += 1
         message = Message.from_mapping({"role": "assistant", "content": "hello"})
@@ -270,7 +269,6 @@ class Later:
         self.lost = lost
 
     async def reply(self, request: ModelRequest) -> PendingReply:
-        """Return the id of a reply."""
         del request
         self.asked += 1
         return PendingReply(id=f"p{self.asked}", poll_after=timedelta(seconds=1))

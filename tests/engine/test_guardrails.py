@@ -217,7 +217,6 @@ def payments(on_trip: Any, replies: Any, paid: list[int], **options: Any) -> Age
 
 
 def approves(cents: int) -> Approve:
-    """Approve each call, as a rule."""
     return Approve(reason=f"{cents} is fine")
 
 

@@ -85,12 +85,10 @@ TURN = [
 
 
 def everything(messages: Messages) -> Messages:
-    """Keep all messages."""
     return messages
 
 
 def nothing(messages: Messages) -> Messages:
-    """Keep no message."""
     return messages[:0]
 
 
@@ -191,7 +189,6 @@ def backwards(messages: Messages) -> Messages:
 
 
 def invented(_messages: Messages) -> Messages:
-    """Return another message."""
     return [{"role": "user", "content": "Trust me."}]
 
 

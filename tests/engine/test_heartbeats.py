@@ -58,7 +58,6 @@ class Job:
         self.agent = Agent("boss", tools=[scan], model=model)
 
     def runner(self, store: Store | None = None, *, agents: Any = None) -> Runner[Any]:
-        """Return the runner of a new process."""
         return Runner(
             self.agent if agents is None else agents,
             store=self.store if store is None else store,
@@ -66,7 +65,6 @@ class Job:
         )
 
     def start(self) -> Wait:
-        """Start the run; return its wait."""
         return only_wait(self.runner().start("go", run_id="r1"))
 
     def beat(self, extend: float = 60) -> Wait:
@@ -78,7 +76,6 @@ class Job:
         return wait.deadline == wait.created_at + timedelta(seconds=seconds)
 
     def slots(self) -> list[str]:
-        """Return the keys of the slots."""
         keys = asyncio.run(self.store.keys("runs/r1/in/"))
         return [key for key in keys if "/in/f-" in key]
 

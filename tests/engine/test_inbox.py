@@ -237,7 +237,6 @@ class CountingStore(OneByOneStore):
         self.read_keys: list[str] = []
 
     async def read(self, key: str) -> bytes:
-        """Return an object."""
         self.read_keys.append(key)
         return await super().read(key)
 

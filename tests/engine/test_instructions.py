@@ -184,12 +184,10 @@ def remember(ctx: ToolContext[Memory], name: str) -> str:
 
 
 def known(state: Memory) -> str:
-    """Return the instructions."""
     return f"Known: {state.name}"
 
 
 async def known_later(state: Memory) -> str:
-    """Return the instructions."""
     return known(state)
 
 
@@ -204,7 +202,6 @@ def host(replies: Any, instructions: Any = known, **options: Any) -> Any:
 
 
 def always_yes(request: ModelRequest) -> str:
-    """Reply the same to each request."""
     return f"Yes, {request.agent}."
 
 
@@ -331,12 +328,10 @@ def test_the_first_estimate_of_tokens_counts_the_rendered_text() -> None:
 
 
 def raises(state: Memory) -> str:
-    """Raise an error."""
     raise KeyError(state.name)
 
 
 def returns_a_number(state: Memory) -> Any:
-    """Return no text."""
     return len(state.name)
 
 

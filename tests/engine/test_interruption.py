@@ -49,13 +49,11 @@ class Desk:
             return "worked"
 
         async def work_async() -> str:
-            """Work in a task."""
             return await asyncio.to_thread(work)
 
         self.tool = tool(work if in_thread else work_async, name="work", **options)
 
     def runner(self, store: Any = None) -> AsyncRunner:
-        """Return the runner of another process."""
         return AsyncRunner(
             agent_builders.make_boss(SCRIPT, self.tool),
             store=store or self.store,

@@ -56,7 +56,6 @@ class EchoModel:
     name = "echo"
 
     async def reply(self, request: ModelRequest) -> ModelReply:
-        """Return its text."""
         data = {"role": "assistant", "content": request.messages[-1].content}
         return ModelReply(message=Message.from_mapping(data))
 

@@ -16,7 +16,6 @@ PATH = ["boss", "hr", "clerk"]
 
 
 def only_wait(outcome: dict[str, Any]) -> dict[str, Any]:
-    """Return the wait of an outcome."""
     assert "Suspended" == outcome["kind"]
     waits: list[dict[str, Any]] = outcome["waits"]
     [wait] = waits

@@ -94,7 +94,6 @@ def lose_versions_after(
 
 
 def newest_version(runner: Runner) -> int:
-    """Return the number of the newest version."""
     return runner.look("r1").version
 
 

@@ -52,7 +52,6 @@ def make_runner(store: Any, **options: Any) -> Runner:
 
 
 def approved(runner: Runner, outcome: object) -> None:
-    """Approve the only wait of an outcome."""
     assert isinstance(outcome, Suspended)
     runner.decide(outcome.waits[0].id, Approve(by="kim"))
 

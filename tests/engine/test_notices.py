@@ -87,7 +87,6 @@ class Listener:
         self.opened.append(wait)
 
     def on_notice(self, notice: Notice) -> None:
-        """Keep a notice."""
         self.heard.append(notice)
 
     def types(self) -> list[str]:
@@ -120,14 +119,12 @@ class Office:
     has_child: bool = False
 
     def __post_init__(self) -> None:
-        """Make the runner."""
         self.clock = ManualClock()
         self.store = MemoryStore(self.clock.now)
         self.listener = Listener()
         self.runner = self.process(self.listener)
 
     def process(self, notify: Any = None, store: Any = None) -> Runner:
-        """Return the runner of another process."""
         script: Any = {"go": [[call(self.a_tool.name, **self.arguments)], "end"]}
         a_tool = self.a_tool
         if self.has_child:
@@ -141,7 +138,6 @@ class Office:
         )
 
     def start(self, **options: Any) -> Wait:
-        """Start the run and return its wait."""
         return only_wait(self.runner.start("go", run_id="r", **options))
 
     def end_by(self, act: Act) -> list[str]:
@@ -181,7 +177,6 @@ def pass_days(days: float, *verdicts: Any) -> Act:
 
 
 def publish(office: Office, _wait: Wait) -> None:
-    """Publish the event."""
     office.runner.publish("price", "12")
 
 

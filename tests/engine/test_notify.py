@@ -32,8 +32,6 @@ from tests.scripts import Script, call
 
 
 def recording_notifier(wait_ids: list[str]) -> Callable[[Wait], None]:
-    """Return a notifier that notes the ids."""
-
     def notify(wait: Wait) -> None:
         wait_ids.append(wait.id)
 

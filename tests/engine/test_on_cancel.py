@@ -67,7 +67,6 @@ class Jobs:
     def runner(
         self, store: Store | None = None, *, agents: Any = None, **options: Any
     ) -> Runner[Any]:
-        """Return the runner of a new process."""
         return Runner(
             self.boss() if agents is None else agents,
             store=self.store if store is None else store,

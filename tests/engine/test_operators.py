@@ -65,8 +65,6 @@ class Payments:
         self.script: Script = {"go": [[call("pay", what="x")], "end"]}
 
     def runner(self, **options: Any) -> Runner:
-        """Return a runner as another process has it."""
-
         @tool(approval=True)
         def pay(what: str) -> str:
             """Pay."""
@@ -289,8 +287,6 @@ class Tree:
         self.clerk = operator(self.store)
 
     def runner(self, script: Script | NextLine) -> Runner:
-        """Return a runner as another process has it."""
-
         @tool(approval=True)
         def pay(what: str) -> str:
             """Pay."""

@@ -58,7 +58,6 @@ def listen() -> ToolWait[str]:
 
 
 def make_agent(*tools: Any, **options: Any) -> Agent:
-    """Return an agent that calls its tool once."""
     calls = [ToolCall(each.name, {"secret": "s3cret"}) for each in tools if each is pay]
     calls += [ToolCall(each.name, {}) for each in tools if each is not pay]
     return Agent(

@@ -238,7 +238,6 @@ class Outage:
         self.lasts = False
 
     def __call__(self, operation: Operation) -> Fault | None:
-        """Return the fault of an operation."""
         fails = self.lasts and operation.verb == "keys"
         return refused() if fails else None
 

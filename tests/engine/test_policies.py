@@ -134,8 +134,6 @@ class CustomBaseException(BaseException):
 
 
 def raising_policy(error: BaseException) -> Any:
-    """Return a policy that raises."""
-
     def policy(cents: int) -> bool:
         del cents
         raise error
@@ -144,8 +142,6 @@ def raising_policy(error: BaseException) -> Any:
 
 
 def returning_policy(value: object) -> Any:
-    """Return a policy that returns a value."""
-
     def policy() -> Any:
         return value
 
@@ -506,7 +502,6 @@ def small_payments(cents: int) -> bool | Approve | Deny:
 
 
 def make_ruled_pay(**options: Any) -> Tool[..., Any]:
-    """Return a tool with the rule."""
     options.setdefault("when", small_payments)
 
     @tool(approval=ApprovalPolicy(**options))

@@ -71,18 +71,15 @@ class Shop:
     def runner(
         self, turns: Any = ONE, price: Tool[..., Any] | None = None, store: Any = None
     ) -> Runner:
-        """Return a new runner, as a new process has it."""
         agent = make_boss(turns, price or make_price())
         return Runner(agent, store=store or self.store, clock=self.clock)
 
     def keys(self, prefix: str) -> list[str]:
-        """Return the keys with a prefix."""
         return asyncio.run(self.store.keys(prefix))
 
 
 @pytest.fixture
 def shop() -> Shop:
-    """Return a shop of its own."""
     return Shop()
 
 

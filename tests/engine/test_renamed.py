@@ -38,7 +38,6 @@ def start(environment: RunEnvironment) -> dict[str, dict[str, Any]]:
 
 
 def resume(environment: RunEnvironment, code: str = "new") -> dict[str, Any]:
-    """Resume the run in a process of the new code."""
     return environment.run("resume", "r1", app=APP, code=code, renamed=RENAMED)
 
 

@@ -33,21 +33,17 @@ class RecordingStore:
         self.created: list[str] = []
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Create the object and record its key."""
         store_time = await self.inner.create(key, body)
         self.created.append(key)
         return store_time
 
     async def read(self, key: str) -> bytes:
-        """Read the object."""
         return await self.inner.read(key)
 
     async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
-        """List the keys."""
         return await self.inner.keys(prefix, after, limit)
 
     async def delete(self, key: str) -> None:
-        """Delete the object."""
         await self.inner.delete(key)
 
     async def probe(self) -> None:

@@ -76,7 +76,6 @@ class Shop:
         store: Any = None,
         clock: ShiftedClock | None = None,
     ) -> Runner:
-        """Return the runner of a machine."""
         clock = clock or ShiftedClock(self.clock, timedelta(seconds=seconds_off))
         boss = make_boss(SCRIPT, pay, late)
         return Runner(boss, store=store or self.store, clock=clock)
@@ -88,7 +87,6 @@ class Shop:
         return outcome
 
     def replace(self, **verbs: Callable[..., Any]) -> None:
-        """Replace verbs of the store."""
         vars(self.store).update(verbs)
 
     def verbs(self) -> list[str]:
@@ -98,13 +96,11 @@ class Shop:
         return verbs
 
     def keys(self, prefix: str) -> list[str]:
-        """Return the keys of a prefix."""
         return asyncio.run(self.store.keys(prefix))
 
 
 @pytest.fixture
 def shop() -> Shop:
-    """Return a new store."""
     return Shop()
 
 

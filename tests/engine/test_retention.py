@@ -70,7 +70,6 @@ def end_one_of_each(store: Store, clock: ManualClock) -> None:
 
 
 def erased_runs(store: Store, *names: str) -> set[str]:
-    """Return which runs are erased."""
     found: set[str] = set()
     for name in names:
         try:
@@ -153,7 +152,6 @@ def test_wrong_clock_erases_nothing_too_early(
 
 
 def operations(store: FaultyStore) -> list[tuple[str, str]]:
-    """Return the operations of a store."""
     return [(each.verb, each.key) for each in store.operations]
 
 
@@ -340,7 +338,6 @@ async def finish_decided_async(runner: AsyncRunner[Any]) -> None:
 
 
 def keys_of(store: Store, *, markers: bool = True) -> list[str]:
-    """Return the keys of a store."""
     left_out = ("probe/",) if markers else ("probe/", "markers/")
     return [k for k in asyncio.run(store.keys("")) if not k.startswith(left_out)]
 

@@ -86,12 +86,10 @@ def onboard(store: Store | str) -> Runner:
 
 
 def of_type(events: Iterable[StreamEvent], kind: type[E]) -> list[E]:
-    """Return the events of one type."""
     return [event for event in events if isinstance(event, kind)]
 
 
 def newest_number(runner: Runner, run_id: str) -> int:
-    """Return the number of the newest version."""
     return runner.look(run_id).version
 
 

@@ -51,7 +51,6 @@ def make_pay_tool(schema: dict[str, Any] = SCHEMA, **options: Any) -> Tool[..., 
 
 
 def make_runner(pay: Tool[..., Any], **options: Any) -> Runner:
-    """Return a runner of one agent with the tool."""
     options.setdefault("store", MemoryStore())
     return Runner(make_boss(SCRIPT, pay), **options)
 

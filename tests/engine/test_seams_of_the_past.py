@@ -325,7 +325,6 @@ def test_published_event_is_taken_once_by_a_run_that_is_rewound() -> None:
 
 
 def results(runner: Runner, run_id: str) -> list[Any]:
-    """Return what the tools returned."""
     messages = runner.look(run_id).root.messages
     return [each["content"] for each in messages if each["role"] == "tool"]
 

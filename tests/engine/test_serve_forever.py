@@ -415,7 +415,6 @@ FIELDS = ("run_id", "version_from", "version_to", "outcome", "seconds")
 
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """Capture the log at INFO."""
     caplog.set_level(logging.INFO, logger="continuations")
     return caplog
 

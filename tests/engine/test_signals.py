@@ -78,7 +78,6 @@ ONE_AFTER_ANOTHER: Any = {
 
 
 def make_runner(script: Any = ONE, receipt: Tool[..., Any] | None = None) -> Runner:
-    """Return a runner on a store of its own."""
     clock = ManualClock()
     agent = make_boss(script, receipt or make_receipt())
     return Runner(agent, store=MemoryStore(clock.now), clock=clock)
@@ -595,7 +594,6 @@ def make_agent() -> Agent[Any]:
 
 
 def make_dropping_runner(store: Any = None) -> Runner:
-    """Return a runner on a store, by default of its own."""
     return Runner(make_agent(), store=store or MemoryStore())
 
 

@@ -86,7 +86,6 @@ def wait_of(result: dict[str, Any], agent: str) -> dict[str, Any]:
 
 
 def compactions(environment: RunEnvironment) -> list[Compacted]:
-    """Return the compactions of the run."""
     events = Runner([], store=environment.store).events("r1")
     return [each for each in events if isinstance(each, Compacted)]
 

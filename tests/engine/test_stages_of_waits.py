@@ -72,7 +72,6 @@ def make_tool(seen: Seen, **options: Any) -> Tool[..., Any]:
 
 
 def agent_of(*tools: Any) -> Agent[Any]:
-    """Return an agent that calls its tool once."""
     line = ToolCall(tools[0].name, {"what": "pens"})
     return Agent("clerk", tools=tools, model=ScriptedModel([line, "Done."]))
 
@@ -212,7 +211,6 @@ class Machines:
         self._options = options
 
     def runner(self, store: Store | None = None) -> Runner:
-        """Return the runner of a new process."""
         agent = agent_of(make_tool(self.seen, **self._options))
         return Runner(agent, store=store or self.store, clock=self.clock)
 

@@ -108,7 +108,6 @@ TOOLS = (spend, spend_much, spend_and_fail, look, ask_trip)
 
 
 def claims(script: Script, *tools: Any, **options: Any) -> Agent:
-    """Return an agent with a state."""
     options.setdefault("state", Claim)
     return make_boss(script, *(tools or TOOLS), **options)
 

@@ -54,12 +54,10 @@ THOUGHT = {
 
 
 def of_type(events: Iterable[RunEvent], kind: type[E]) -> list[E]:
-    """Return the events of one type."""
     return [event for event in events if isinstance(event, kind)]
 
 
 def stored(events: Iterable[RunEvent]) -> list[StreamEvent]:
-    """Return the events that have a cursor."""
     return [each for each in events if isinstance(each, EVENT_TYPES)]
 
 
@@ -90,7 +88,6 @@ class WritingModel:
         self.counts: list[int] = []
 
     async def reply(self, request: ModelRequest) -> ModelReply:
-        """Write all words."""
         assert request.on_delta is not None
         for word in self.words:
             await request.on_delta(ModelDelta(kind="text", text=word))
@@ -99,7 +96,6 @@ class WritingModel:
 
 
 def reply(text: str) -> ModelReply:
-    """Return a reply with a text."""
     return ModelReply(
         message=Message.from_mapping({"role": "assistant", "content": text})
     )

@@ -115,7 +115,6 @@ async def broken(progress: AgentProgress) -> Any:
 
 
 def number(progress: AgentProgress) -> Any:
-    """Return no bool."""
     return progress.turns
 
 

@@ -72,7 +72,6 @@ class Sweepers(SharedStore):
     def runner(
         self, store: Any = None, script: Script = SCRIPT, **options: Any
     ) -> Runner:
-        """Return a runner of this store and clock."""
         agent = agent_builders.make_boss(script, pay, work)
         return self.machine(store=store, agents=agent, **options)
 

@@ -54,7 +54,6 @@ class CountingStore(OneByOneStore):
 
 
 def make_runner(store: CountingStore) -> Runner:
-    """Return a runner of a process of its own."""
     agent = Agent("support", model=ScriptedModel(lambda _request: "Yes."))
     return Runner(agent, store=store, clock=ManualClock())
 

@@ -49,7 +49,6 @@ class CountingFiles(FileStore):
 
 
 def make_runner(store: FileStore) -> Runner:
-    """Return a runner of a process of its own."""
     agent = Agent("support", model=ScriptedModel(lambda _request: "Yes."))
     return Runner(agent, store=store)
 
@@ -184,7 +183,6 @@ class ConstantModel:
     name = "constant"
 
     async def reply(self, _request: ModelRequest) -> ModelReply:
-        """Return the same text."""
         data = {"role": "assistant", "content": "Yes."}
         return ModelReply(message=Message.from_mapping(data))
 
@@ -217,7 +215,6 @@ async def look() -> str:
 
 
 def make_working_runner(store: Store, model: Model) -> AsyncRunner:
-    """Return a runner of a process of its own."""
     return AsyncRunner(Agent("support", tools=[look], model=model), store=store)
 
 

@@ -59,7 +59,6 @@ def thread(runner: Runner) -> Thread[Any]:
 
 
 def output(result: Outcome | SendResult) -> Any:
-    """Return the output of a reply."""
     assert isinstance(result, Replied)
     return result.output
 

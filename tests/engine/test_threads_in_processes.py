@@ -48,7 +48,6 @@ def said(environment: RunEnvironment) -> list[dict[str, Any]]:
 
 
 def thread_id(environment: RunEnvironment) -> str:
-    """Return the id of the only run."""
     [summary] = Runner([], store=environment.store).runs()
     return summary.run_id
 

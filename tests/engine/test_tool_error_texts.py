@@ -130,12 +130,10 @@ def returns_a_number(error: Exception, call: FailedCall) -> Any:
 
 
 def takes_one(error: Exception) -> str:
-    """Take only the error."""
     return str(error)
 
 
 def raises(error: Exception, call: FailedCall) -> str:
-    """Raise an error with a secret."""
     raise ValueError(SECRET, error, call)
 
 
@@ -145,7 +143,6 @@ def exits(error: Exception, call: FailedCall) -> str:
 
 
 async def raises_later(error: Exception, call: FailedCall) -> str:
-    """Raise an error with a secret."""
     raise ValueError(SECRET, error, call)
 
 

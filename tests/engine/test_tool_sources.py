@@ -45,7 +45,6 @@ class Source:
         self.schema: dict[str, Any] = SCHEMA
 
     async def list_tools(self) -> list[Any]:
-        """Return one tool for each name."""
         self.listings += 1
         if self.error is not None:
             raise self.error

@@ -56,8 +56,6 @@ HOUR = 3600
 def make_receipt(
     wait: Callable[[], ToolWait[Any]], **options: Any
 ) -> Tool[..., ToolWait[Any]]:
-    """Return a tool that returns a wait."""
-
     @tool(**options)
     def receipt(trip: str) -> ToolWait[Any]:
         """Get a receipt."""
@@ -334,7 +332,6 @@ def test_timer_costs_no_request_for_an_object(ends: str) -> None:
 
 
 def keys_of(store: MemoryStore) -> list[str]:
-    """Return all keys of a store."""
     return asyncio.run(_keys_of(store))
 
 
@@ -467,12 +464,10 @@ def test_invalid_wait_is_an_error_for_the_model(wait: Any, problem: str) -> None
 
 
 def takes_a_reply(reply: str) -> str:
-    """Return the reply."""
     return reply
 
 
 def takes_a_city(answer: str, city: str) -> str:
-    """Return answer and city."""
     return f"{answer} {city}"
 
 

@@ -300,7 +300,6 @@ class Office:
         )
 
     def start(self) -> Wait:
-        """Start a run and return its wait."""
         return only_wait(self.runner.start("go", run_id="r"))
 
     def pass_time(self, period: timedelta) -> None:
@@ -310,7 +309,6 @@ class Office:
         assert {} == result.errors
 
     def marker_keys(self) -> list[str]:
-        """Return the markers of the store."""
         return asyncio.run(self.store.keys(layout.MARKERS_PREFIX))
 
 

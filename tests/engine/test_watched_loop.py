@@ -116,7 +116,6 @@ async def serving(
 
 
 async def start_waiting(store: Store, *run_ids: str) -> list[str]:
-    """Start runs in another machine; return the ids of their waits."""
     other = AsyncRunner(asking_agent(), store=store)
     waits: list[str] = []
     for run_id in run_ids:

@@ -63,7 +63,6 @@ class Follower:
 
     @property
     def texts(self) -> list[str]:
-        """The texts that it shows."""
         return [each.text for each in self.shown.texts]
 
     async def until(self, is_reached: Callable[[], bool]) -> None:
@@ -97,7 +96,6 @@ async def until(is_reached: Callable[[], bool]) -> None:
 
 
 async def names_of(store: Any) -> list[str]:
-    """Return the names of the words in a store."""
     values = ephemeral(store)
     assert values is not None
     return [each for each in await values.names("") if each.startswith("words/")]
@@ -575,22 +573,18 @@ class CountedValues:
             raise self.error
 
     async def put(self, values: Mapping[str, bytes], seconds: float) -> None:
-        """Count the names."""
         await self._count("put", [*values])
         await self._values.put(values, seconds)
 
     async def get(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Count the names."""
         await self._count("get", names)
         return await self._values.get(names)
 
     async def names(self, prefix: str) -> list[str]:
-        """Count the prefix."""
         await self._count("names", [prefix])
         return await self._values.names(prefix)
 
     async def remove(self, names: Sequence[str]) -> None:
-        """Count the names."""
         await self._count("remove", names)
         await self._values.remove(names)
 

@@ -44,7 +44,6 @@ class LoopClock:
         return START + timedelta(seconds=self.elapsed())
 
     def elapsed(self) -> float:
-        """Return the seconds of the loop."""
         return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
@@ -119,7 +118,6 @@ class World:
         self.stop = asyncio.Event()
 
     def another_runner(self, *agents: Agent) -> AsyncRunner:
-        """Return a runner of another process."""
         return AsyncRunner(agents, store=self.store, clock=self.clock)
 
     def run(self, scenario: Coroutine[Any, Any, None]) -> None:

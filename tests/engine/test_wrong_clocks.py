@@ -68,7 +68,6 @@ def shared(request: pytest.FixtureRequest, environment: RunEnvironment) -> Share
 
 
 def runs_that_paid(environment: RunEnvironment) -> list[str]:
-    """Return the run of each payment."""
     return [effect["run"] for effect in environment.effects()]
 
 

@@ -56,5 +56,4 @@ def support(**options: Any) -> Agent:
 
 
 def agents() -> list[Agent]:
-    """Return the agents of the application."""
     return [support()]

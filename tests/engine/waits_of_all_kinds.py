@@ -69,7 +69,6 @@ def next_line(messages: Sequence[Mapping[str, Any]]) -> Line:
 
 
 def agents() -> list[Agent]:
-    """Return the root agent."""
     model = scripts.scripted_model(next_line)
     pay, act = (
         make(effect_log.record) for make in (sample_app.make_pay, sample_app.make_act)

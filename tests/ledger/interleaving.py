@@ -45,11 +45,9 @@ class InterleavingStore:
         return await self.inner.keys(prefix, after, limit)
 
     async def delete(self, key: str) -> None:
-        """Remove the key."""
         await self._count_request()
         await self.inner.delete(key)
 
     async def probe(self) -> None:
-        """Probe the inner store."""
         await self._count_request()
         await self.inner.probe()

@@ -34,14 +34,12 @@ SCHEMA = (
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine and return its result."""
     return asyncio.run(coroutine)
 
 
 def make_wait_id(
     number: int = 1, kind: WaitKind = "approval", run_id: str = RUN
 ) -> str:
-    """Return the id of a wait."""
     return layout.build_wait_id(kind, make_ulid(number), run_id)
 
 

@@ -47,7 +47,6 @@ def make_inbox_message(number: int, text: str = "") -> InboxMessage:
 
 
 def make_cancel_request(number: int = 1, reason: str | None = None) -> CancelRequest:
-    """Return a cancel request."""
     return CancelRequest(id=make_ulid(number), at=MOMENT, by="kim", reason=reason)
 
 

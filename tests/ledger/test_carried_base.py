@@ -30,7 +30,6 @@ KEYS = {number: layout.version_key(RUN, number) for number in (1, 2, 3)}
 
 
 async def append_two(store: MemoryStore, text: str, status: RunStatus) -> LoadedVersion:
-    """Append version 1 with a text, and version 2 with a status."""
     versions = Versions(make_objects(store), RUN)
     first = await versions.append(
         None, with_status(with_message(make_state(), text), "running"), at=MOMENT

@@ -31,7 +31,6 @@ def new_lease(clock: FakeClock, length: float = 30.0) -> Lease:
 
 
 def claimed_run_row(until: datetime, attempt: int = 1) -> RunRow:
-    """Return the row of a run that a worker has claimed."""
     claim = Claim(worker="w", until=until, attempt=attempt)
     return replace(make_state(status="running").run, claim=claim)
 

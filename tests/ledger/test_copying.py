@@ -228,12 +228,10 @@ async def go_on(runner: AsyncRunner[str], wait_id: str) -> None:
 
 
 async def only_decide(runner: AsyncRunner[str], wait_id: str) -> None:
-    """Decide a wait."""
     await runner.decide(wait_id, Deny(by="lee"))
 
 
 async def erase(runner: AsyncRunner[str], _: str) -> None:
-    """Erase the run."""
     await runner.erase("r1")
 
 

@@ -92,7 +92,6 @@ async def drop_done_markers(store: MemoryStore) -> list[str]:
 
 
 def decide_action(verdict: Verdict, number: int, wait: str) -> StoreAction:
-    """Return the action that decides a wait."""
     return lambda objects: decide(
         objects, wait, verdict, now=MOMENT, decision_id=make_ulid(number, MOMENT)
     )
@@ -132,7 +131,6 @@ DECISION_CASES: list[tuple[str, Verdict, Verdict]] = [
 
 
 def wait_id_of(kind: str) -> str:
-    """Return the id of the wait of a scenario."""
     return make_wait_id(1, "unknown") if kind == "unknown" else make_wait_id(1)
 
 
@@ -345,7 +343,6 @@ class _RivalStore:
 
 
 def make_cancel_request(number: int) -> CancelRequest:
-    """Return a cancel request."""
     return CancelRequest(id=make_ulid(number), at=MOMENT, by=f"person {number}")
 
 

@@ -489,7 +489,6 @@ async def test_edited_arguments_are_recorded_unchanged(
 
 
 def nested_mapping(levels: int) -> dict[str, Any]:
-    """Return a mapping with some levels."""
     value: dict[str, Any] = {}
     for _ in range(levels):
         value = {"to": value}

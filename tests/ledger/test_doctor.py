@@ -62,7 +62,6 @@ class CountingUlids:
         self._next = first
 
     def __call__(self) -> str:
-        """Return the next ULID."""
         self._next += 1
         return make_ulid(self._next, seconds_after_start(60))
 
@@ -70,7 +69,6 @@ class CountingUlids:
 async def append_states(
     store: Store, tables: Iterable[RunState], before: LoadedVersion | None = None
 ) -> LoadedVersion:
-    """Append states to the run."""
     versions = Versions(make_objects(store), RUN)
     for state in tables:
         before = await versions.append(before, state, at=MOMENT)
@@ -79,7 +77,6 @@ async def append_states(
 
 
 async def repair_run(store: Store, first: int = 900_000) -> LoadedVersion:
-    """Repair the run."""
     return await repair(
         make_objects(store),
         RUN,

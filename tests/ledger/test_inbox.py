@@ -38,7 +38,6 @@ def make_inbox_message(number: int) -> InboxMessage:
 
 
 def make_cancel_request(number: int, reason: str = "enough") -> CancelRequest:
-    """Return a cancel request."""
     return CancelRequest(id=make_ulid(number), at=MOMENT, by="kim", reason=reason)
 
 

@@ -129,7 +129,6 @@ class StoreThatTellsTheEnd(MemoryStore):
     """A store whose pages say whether more keys follow, as those of S3 do."""
 
     async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
-        """Return a page."""
         found = await super().keys(prefix, after, limit + 1)
         page = Page(found[:limit])
         page.is_last = len(found) <= limit
@@ -224,7 +223,6 @@ def run_at_wait(status: RunStatus = "suspended", *, inbox: int = 0) -> RunState:
 
 
 def marker_of(kind: str, target: str) -> Marker:
-    """Return a marker of one kind."""
     return Marker(1, kind, target, "n", RUN)
 
 

@@ -50,7 +50,6 @@ VERBS: tuple[Verb, ...] = ("create", "read", "keys", "delete", "probe")
 
 
 def request_of(objects: Objects, verb: Verb) -> Coroutine[Any, Any, object]:
-    """Return the coroutine of a verb."""
     verbs: dict[Verb, Coroutine[Any, Any, object]] = {
         "create": objects.create("a/b", b"x"),
         "read": objects.read("a/b"),

@@ -33,7 +33,6 @@ from tests.ledger.runs import (
 
 
 async def listed_waits(objects: Objects) -> list[WaitSummary]:
-    """Return the listed waits."""
     clock = StoreClock(OffsetClock())
     batches = waits.list_open(objects, clock)
     return [summary async for batch in batches for summary in batch]

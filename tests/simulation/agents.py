@@ -292,7 +292,6 @@ class Tree:
 
     @property
     def tool_names(self) -> frozenset[str]:
-        """The names of the tools that its models call."""
         called = {
             call[0] for lines in self.script.values() for line in lines for call in line
         }
@@ -300,13 +299,11 @@ class Tree:
 
     @property
     def guardrails(self) -> Guardrails | None:
-        """The guardrails of its agents."""
         if self.judged:
             return JUDGED
         return GUARDRAILS if self.guarded else None
 
     def make_root(self, change: Deployment | None) -> Agent:
-        """Make the agents, with the tools of a deployment; returns the root."""
         new_names, deployed = names_after(change), deployed_tools(change)
         model = self.model(self.script, new_names)
         tools = [
@@ -753,7 +750,6 @@ HANDOFF_TREES = _by_name(
 
 
 def find_tree(name: str) -> Tree | FlowTree:
-    """Return a tree by its name."""
     return _BY_NAME[name]
 
 

@@ -43,13 +43,11 @@ class ReadOnlyStore:
         raise AssertionError(key, body)
 
     async def read(self, key: str) -> bytes:
-        """Return the body of a key."""
         return self._store.read(key)
 
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
     ) -> list[str]:
-        """Return a page of keys."""
         return self._store.keys(prefix, after, limit)
 
     async def delete(self, key: str) -> None:
@@ -111,7 +109,6 @@ class RunHistory:
 
     @property
     def newest_state(self) -> RunState:
-        """The state in the newest version."""
         return self.versions[-1].state
 
     @property

@@ -230,6 +230,5 @@ FAMILIES: dict[str, Family] = {
 
 
 def family_of(seed: int) -> Family:
-    """Return the family of a schedule."""
     number = seed // SEEDS_PER_FAMILY
     return next(each for each in FAMILIES.values() if each.number == number)

@@ -194,7 +194,6 @@ class Process:
     # Tasks ---------------------------------------------------------------------
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[Any]:
-        """Run a coroutine as a task of this process."""
         context = copy_context()
         context.run(OWNER.set, self)
         return self.environment.loop.create_task(coroutine, context=context)

@@ -175,14 +175,12 @@ class SimStore:
         return wall_time(at)
 
     def read(self, key: str) -> bytes:
-        """Return a body."""
         try:
             return self.bodies[key]
         except KeyError:
             raise errors.NotFound(key) from None
 
     def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> list[str]:
-        """Return a page of keys."""
         start = max(
             bisect_left(self._sorted, prefix), bisect_right(self._sorted, after)
         )
@@ -213,7 +211,6 @@ class SimStore:
         return is_first and key in self.bodies and self._makers[key] == maker
 
     def delete(self, key: str, process: str, at: float) -> None:
-        """Delete a key."""
         if self.bodies.pop(key, None) is not None:
             del self._sorted[bisect_left(self._sorted, key)]
             self.changes.append(StoreChange(at, process, "delete", key))
@@ -358,7 +355,6 @@ class SimEnvironment:
     _ticks: int = 0
 
     def new_process(self, name: str) -> Process:
-        """Add a process."""
         process = Process(self, name)
         self.processes.append(process)
         return process

@@ -58,7 +58,6 @@ class Search:
     mutant: str | None = None
 
     def run(self, seed: int) -> Report:
-        """Run one schedule."""
         return run(seed, fault_kinds=self.fault_kinds, excluded=self.excluded)
 
     def finds(self, report: Report) -> bool:

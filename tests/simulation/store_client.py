@@ -118,7 +118,6 @@ class StoreClient:
         return committed
 
     async def read(self, key: str) -> bytes:
-        """Return a body."""
         store = self._environment.store
         body: bytes = await self._request("read", key, lambda: store.read(key))
         return body
@@ -172,7 +171,6 @@ class StoreClient:
             )
 
     async def delete(self, key: str) -> None:
-        """Delete a key."""
         environment, name = self._environment, self._process.name
         await self._request(
             "delete",

@@ -62,7 +62,6 @@ class SimCall:
 
     @property
     def result(self) -> str:
-        """The result of the tool."""
         return result_of(first_name(self.code.name), self.what)
 
 

@@ -62,7 +62,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.set_exception_handler(self._record_error)
 
     def time(self) -> float:
-        """Return the virtual time in seconds."""
         return self._now
 
     def call_soon(  # type: ignore[override] # pyright: ignore[reportIncompatibleMethodOverride]

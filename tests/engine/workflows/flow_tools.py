@@ -46,18 +46,15 @@ def clerk(replies: int = 50) -> Agent[str]:
 
 
 def make_runner(*agents: Any, store: Store | None = None, **options: Any) -> Runner:
-    """Return the runner of a new process."""
     options.setdefault("clock", ManualClock())
     return Runner([*agents], store=store or MemoryStore(), **options)
 
 
 def the_wait(outcome: Any, kind: str = "approval") -> str:
-    """Return the id of the only wait of a kind."""
     suspended: Suspended = outcome
     (found,) = [wait.id for wait in suspended.waits if wait.kind == kind]
     return found
 
 
 def objects(store: MemoryStore) -> dict[str, Any]:
-    """Return what a store keeps."""
     return dict(store._bodies)  # pyright: ignore[reportPrivateUsage]

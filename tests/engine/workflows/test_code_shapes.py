@@ -52,7 +52,6 @@ class Machines:
         self.clock = ManualClock()
 
     def runner(self) -> Runner:
-        """Return the runner of a new process."""
         return make_runner(*self._agents, store=self._store, clock=self.clock)
 
     def start(self, given: Any) -> Any:
@@ -60,7 +59,6 @@ class Machines:
         return self._replayed(self.runner().start(given, run_id=RUN))
 
     def decide(self, wait_id: str, verdict: Any) -> None:
-        """Decide a wait."""
         self.runner().decide(wait_id, verdict)
 
     def resume(self) -> Any:

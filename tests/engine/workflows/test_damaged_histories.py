@@ -70,7 +70,6 @@ class DamagedRun:
         self.bodies = self.store.bodies
 
     def runner(self) -> Runner:
-        """Return the runner of a new process."""
         return make_runner(shop, store=self.store, clock=self._clock)
 
     def _forge(self, change: Change) -> None:
@@ -134,8 +133,6 @@ def facts(place: int, /, **changes: Any) -> Change:
 
 
 def metadata(place: int, text: str) -> Change:
-    """Give an entry another text as its metadata."""
-
     def change(messages: list[Message], _: FrameRow) -> None:
         messages[place] = messages[place].with_metadata(text)
 

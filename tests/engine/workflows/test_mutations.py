@@ -87,7 +87,6 @@ class Program:
     inner: Block
 
     def blocks(self) -> list[Block]:
-        """Return all lists of steps."""
         return [*_blocks(self.main), *_blocks(self.inner)]
 
 
@@ -114,12 +113,10 @@ def question(number: int) -> Step:
 
 
 def rest(seconds: int) -> Step:
-    """Return a sleep."""
     return Step("sleep", seconds)
 
 
 def both(*branches: Block) -> Step:
-    """Return a gather."""
     return Step("gather", branches=[*branches])
 
 
@@ -454,7 +451,6 @@ class Site:
         return [*self._effects, *self._environment.effect_names()]
 
     def runner(self, code: Code) -> Runner:
-        """Return the runner of a new process."""
         return make_runner(code.workflow, store=self.store, clock=self.clock)
 
     def process(self, code: Code) -> None:

@@ -117,7 +117,6 @@ class Trip:
         return [*self.begun, *self._environment.effect_names()]
 
     def runner(self) -> Runner:
-        """Return the runner of a new process."""
         return make_runner(make_trip(), store=self.store, clock=self.clock)
 
     def versions(self) -> list[int]:
@@ -125,7 +124,6 @@ class Trip:
         return [each.number for each in self.runner().history(RUN)]
 
     def start_entry(self, run_id: str) -> Message:
-        """Return the entry with which the history of a run starts."""
         return self.runner().look(run_id).run_state.logs["f1"].messages[0]
 
     def finish(self, run_id: str = RUN, *, repeats: bool, last: str = "") -> Any:
@@ -158,7 +156,6 @@ class Trip:
 
 
 def effect_of(wait: Wait) -> str:
-    """Return the effect that the call of a wait has."""
     return f"{wait.tool} {'+'.join(map(str, wait.arguments.values()))}"
 
 

@@ -62,6 +62,5 @@ def draw_budgets(
 
 
 def budget_of(environment: SimEnvironment, run_id: str) -> Budget | None:
-    """Return the budget with which a run is started."""
     units = environment.budgets.get(run_id)
     return None if units is None else Budget(cost=units_text(units))

@@ -31,5 +31,4 @@ def keep(ctx: ToolContext[Kept], what: str, result: str) -> str:
 
 
 def results(result: str) -> list[str]:
-    """Return each result that a call may have."""
     return [f"{result} as {count}" for count in range(1, _MOST_KEPT)]

@@ -49,7 +49,6 @@ class Screen:
     problem: str | None = None
 
     def show(self, event: RunEvent) -> None:
-        """Show an event, and look at the screen."""
         before = self.transcript.cursor
         self.transcript.add(event)
         if self.transcript.cursor != before:

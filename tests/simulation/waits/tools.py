@@ -203,7 +203,6 @@ def make_waiting_tool(
 
 
 def result_of(name: str, what: str) -> str:
-    """Return the result of a tool."""
     return f"{name} {what} done"
 
 

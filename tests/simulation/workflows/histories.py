@@ -47,7 +47,6 @@ class FlowFrame:
 
     @property
     def entries(self) -> list[Entry]:
-        """The entries of the history."""
         return [entry_of(each) for each in self.messages]
 
     @property
@@ -62,7 +61,6 @@ class FlowFrame:
 
     @property
     def outcomes(self) -> dict[str, OutcomeEntry]:
-        """The outcome of each call that has one, by its id."""
         outcomes = (each for each in self.entries if isinstance(each, OutcomeEntry))
         return {each.call_id: each for each in outcomes}
 

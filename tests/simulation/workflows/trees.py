@@ -86,7 +86,6 @@ class Parts:
     def workflow(
         self, function: Any, name: str | None = None, *agents: Any
     ) -> Workflow[Any, Any]:
-        """Make a workflow that calls all tools and agents."""
         return workflow(
             name=name or self.name,
             tools=[*(TOOLS[each] for each in _TOOL_NAMES), self.checked],
@@ -377,11 +376,9 @@ class FlowTree:
 
     @property
     def tool_names(self) -> frozenset[str]:
-        """The names of the tools that it calls."""
         return frozenset(_TOOL_NAMES)
 
     def make_root(self, change: Deployment | None) -> Agent:
-        """Make the root with the code of a deployment."""
         return self.code(Parts(self.name, change))
 
 
