@@ -113,6 +113,7 @@ SLOW_TESTS := \
 	tests/engine/test_cancelled_frames.py \
 	tests/engine/test_changed_code.py \
 	tests/engine/test_claims.py \
+	tests/engine/test_copied_runs_in_processes.py \
 	tests/engine/test_crash_scenarios.py \
 	tests/engine/test_depth.py \
 	tests/engine/test_drift.py \
@@ -130,7 +131,6 @@ SLOW_TESTS := \
 	tests/engine/test_thread_cost.py \
 	tests/engine/test_threads_in_processes.py \
 	tests/engine/test_waiting_tools_in_processes.py \
-	tests/engine/test_waits_of_all_kinds.py \
 	tests/errors \
 	tests/examples \
 	tests/hostile \

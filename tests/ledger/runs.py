@@ -20,6 +20,7 @@ from continuations.ledger import layout
 from continuations.ledger.index.waits import create
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import LoadedVersion, Versions
+from continuations.wire.arrivals import CancelRequest, InboxMessage
 from continuations_storage import MemoryStore
 from continuations_storage.contract import Store
 from tests.ledger.fake_clock import MOMENT, make_ulid
@@ -161,3 +162,17 @@ async def copy_object(
     if overwrite:
         await store.delete(target)
     await store.create(target, body)
+
+
+def make_inbox_message(number: int) -> InboxMessage:
+    """Return an inbox message that no one has numbered."""
+    message = chat_messages.user_message(f"letter {number}")
+    return InboxMessage(
+        id=make_ulid(number), number=0, at=MOMENT, message=message, by="kim"
+    )
+
+
+def make_cancel_request(number: int = 1, reason: str | None = None) -> CancelRequest:
+    return CancelRequest(
+        id=make_ulid(number), at=MOMENT, by=f"person {number}", reason=reason
+    )

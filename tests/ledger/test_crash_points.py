@@ -12,7 +12,6 @@ from itertools import product
 
 import pytest
 
-from continuations.core import messages as chat_messages
 from continuations.core.rows.decisions import Answer, Approve, Decision, Deny, Verdict
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout, markers
@@ -24,7 +23,7 @@ from continuations.ledger.index import waits
 from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
-from continuations.wire.arrivals import CancelRequest, InboxMessage
+from continuations.wire.arrivals import InboxMessage
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, Moment, at, crashed
 from tests.ledger.fake_clock import (
@@ -36,6 +35,8 @@ from tests.ledger.fake_clock import (
 from tests.ledger.runs import (
     RUN,
     all_keys,
+    make_cancel_request,
+    make_inbox_message,
     make_wait,
     make_wait_id,
     store_suspended_run,
@@ -255,12 +256,6 @@ async def test_recreate_missing_waits_survives_any_crash() -> None:
 # Posting ------------------------------------------------------------------------
 
 
-def make_inbox_message(number: int) -> InboxMessage:
-    """Return an inbox message without a number."""
-    message = chat_messages.user_message(f"letter {number}")
-    return InboxMessage(id=make_ulid(number), number=0, at=MOMENT, message=message)
-
-
 async def check_inbox(store: MemoryStore) -> tuple[InboxMessage, ...]:
     """Check what must hold of an inbox at any time; return its messages."""
     newest = await Versions(Objects(store), RUN).load_newest()
@@ -340,10 +335,6 @@ class _RivalStore:
 
 
 # Cancelling -----------------------------------------------------------------------
-
-
-def make_cancel_request(number: int) -> CancelRequest:
-    return CancelRequest(id=make_ulid(number), at=MOMENT, by=f"person {number}")
 
 
 @pytest.mark.parametrize("there", [False, True])

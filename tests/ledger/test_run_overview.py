@@ -21,11 +21,11 @@ from continuations_storage.contract import Page
 from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import (
     RUN,
+    make_cancel_request,
     make_objects,
     make_wait,
     store_suspended_run,
 )
-from tests.ledger.test_arrivals import make_cancel_request
 
 
 class TimedListingStore(MemoryStore):
