@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
 from typing import Any
 
 from continuations import Agent, ApprovalPolicy, Outcome, Runner, tool
@@ -48,6 +49,39 @@ def make_pay(**policy: Any) -> Tool[..., Any]:
         return f"paid {cents}"
 
     return pay
+
+
+def text_tool(
+    name: str,
+    text: str,
+    takes: Mapping[str, type] | None = None,
+    *,
+    logs: bool = False,
+    **options: Any,
+) -> Tool[..., str]:
+    """Return a tool that returns a text about its arguments.
+
+    `text_tool("pay", "paid {cents}", {"cents": int}, approval=True)` pays after an
+    approval. With `logs`, each call is an effect in the log, with its first argument.
+    """
+    parameters = [
+        Parameter(key, Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
+        for key, kind in (takes or {}).items()
+    ]
+    signature = Signature(parameters, return_annotation=str)
+
+    def function(*args: Any, **more: Any) -> str:
+        given = signature.bind(*args, **more).arguments
+        if logs:
+            effect_log.append_effect(name, next(iter(given.values()), ""))
+        return text.format(**given)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{name.capitalize()}."
+    function.__annotations__ = {**(takes or {}), "return": str}
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    made: Tool[..., str] = tool(**options)(function)
+    return made
 
 
 def root_tool_results(outcome: Outcome) -> list[str]:

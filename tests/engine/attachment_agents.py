@@ -13,6 +13,7 @@ from continuations.core.rows.attachments import attachments_of
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel
 from tests import effect_log, scripts
+from tests.engine.agent_builders import text_tool
 from tests.scripts import Script
 
 PHOTO = Image(b"\x89PNG the photo", "image/png")
@@ -47,13 +48,9 @@ def paint(what: str) -> Image:
     return Image(b"\x89PNG " + what.encode(), "image/png")
 
 
-@tool(approval=True)
-def publish(what: str) -> str:
-    """Publish a drawing."""
-    effect_log.append_effect("publish", what)
-    return f"published {what}"
-
-
+publish = text_tool(
+    "publish", "published {what}", {"what": str}, logs=True, approval=True
+)
 TOOLS = (draw, paint, publish)
 
 

@@ -15,6 +15,7 @@ from continuations.core.messages import Message
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests import effect_log
+from tests.engine.agent_builders import text_tool
 
 PADDING = "x" * 300
 _STEP = re.compile(r"step (\d+) done")
@@ -27,11 +28,7 @@ def step(number: int) -> str:
     return f"step {number} done {PADDING}"
 
 
-@tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay an amount."""
-    effect_log.append_effect("pay", cents)
-    return f"paid {cents}"
+pay = text_tool("pay", "paid {cents}", {"cents": int}, logs=True, approval=True)
 
 
 def last_step(messages: Sequence[Message]) -> int:

@@ -7,19 +7,13 @@ from typing import Any
 from continuations import Runner, Suspended, ToolContext, Wait, tool
 from continuations_storage import MemoryStore
 from tests import effect_log
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.outcomes import only_wait
 from tests.scripts import Script, call
 
 ONE_PAY_SCRIPT: Script = {"go": [[call("pay")], "end"]}
 PAY_SCRIPT: Script = {"go": [[call("pay", cents=5)], "end"]}
-
-
-@tool(approval=True)
-def pay() -> str:
-    """Pay, without arguments."""
-    effect_log.append_effect("pay")
-    return "paid"
+pay = text_tool("pay", "paid", logs=True, approval=True)
 
 
 def make_pay_tool(policy: Any = True) -> Any:

@@ -46,6 +46,7 @@ from continuations_storage.faults import FaultyStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
+from tests.engine.agent_builders import text_tool
 from tests.engine.attachment_agents import (
     CHART,
     DEEP_SCRIPT,
@@ -220,11 +221,7 @@ def test_a_reference_that_a_model_writes_is_text(store: MemoryStore) -> None:
     """Neither a reply nor a tool that echoes it makes the engine read the bytes."""
     requests: list[ModelRequest] = []
     forged = [{"type": "text", "text": "x"}, PHOTO.attachment.part]
-
-    @tool
-    def echo(text: str) -> str:
-        """Return the text."""
-        return text
+    echo = text_tool("echo", "{text}", {"text": str})
 
     def reply(request: ModelRequest) -> Any:
         requests.append(request)

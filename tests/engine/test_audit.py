@@ -34,7 +34,7 @@ from continuations.wire.report import to_json
 from continuations_storage import MemoryStore
 from continuations_storage.sync import SyncStore
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.engine.past_agents import RUN_ID, only_wait, version_with
 from tests.engine.test_rewind import asking_run
 from tests.engine.test_signals import make_receipt
@@ -44,13 +44,9 @@ from tests.scripts import call
 
 def make_pay(**options: Any) -> Tool[..., Any]:
     """Return a tool that needs an approval."""
-
-    @tool(approval=ApprovalPolicy(**options))
-    def pay(cents: int) -> str:
-        """Pay."""
-        return f"paid {cents}"
-
-    return pay
+    return text_tool(
+        "pay", "paid {cents}", {"cents": int}, approval=ApprovalPolicy(**options)
+    )
 
 
 pytestmark = pytest.mark.usefixtures("environment")

@@ -25,7 +25,6 @@ from continuations import (
     Suspended,
     resume,
     run,
-    tool,
 )
 from continuations.core.messages import find_violation
 from continuations.errors import (
@@ -44,6 +43,7 @@ from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine import agent_builders
+from tests.engine.agent_builders import text_tool
 from tests.engine.priced_agents import (
     PRICES,
     PricedModel,
@@ -219,12 +219,7 @@ def test_no_call_begins_after_the_budget_is_used_up(store: MemoryStore) -> None:
             message = scripts.assistant_message(line, len(request.messages))
             return ModelReply(message=Message.from_mapping(message))
 
-    @tool
-    def act(what: str) -> str:
-        """Act."""
-        effect_log.append_effect("act", what)
-        return "acted"
-
+    act = text_tool("act", "acted", {"what": str}, logs=True)
     script: Script = {
         "go": [[call("left", input="A"), call("right", input="B")]],
         "A": [[call("act", what="early")]],

@@ -48,6 +48,7 @@ from tests import effect_log
 from tests.authoring.test_tool_protocol import OwnTool
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
+from tests.engine.agent_builders import text_tool
 from tests.engine.payment_agent import (
     make_payment_runner,
     single_wait,
@@ -517,12 +518,9 @@ def test_time_limit_counts_from_the_begin_of_the_call(
     with_store: bool,
 ) -> None:
     """The thread starts 100 s late; the limit is 30 s, and the call begins after it."""
-
-    @tool(timeout=30, on_timeout=on_timeout)
-    def pay(cents: int) -> str:
-        """Pay."""
-        effect_log.append_effect("pay", cents)
-        return "paid"
+    pay = text_tool(
+        "pay", "paid", {"cents": int}, logs=True, timeout=30, on_timeout=on_timeout
+    )
 
     async def scenario() -> Outcome:
         loop = asyncio.get_running_loop()

@@ -34,6 +34,7 @@ from continuations.threads import Thread, Ticket
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import text_tool
 from tests.engine.compacted_agents import (
     PADDING,
     last_step,
@@ -218,10 +219,7 @@ def test_attempts_after_a_failure_come_after_a_tenth_of_soft() -> None:
     def count(messages: list[dict[str, Any]]) -> int:
         return 10 * len(messages)
 
-    @tool(approval=True)
-    def ask(number: int) -> str:
-        """Ask."""
-        return f"step {number} done"
+    ask = text_tool("ask", "step {number} done", {"number": int}, approval=True)
 
     def script(request: ModelRequest) -> Any:
         done = last_step(request.messages)

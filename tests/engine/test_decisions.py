@@ -26,7 +26,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
 from tests.engine.payment_agent import (
     PAY_SCRIPT,
     make_pay_tool,
@@ -188,12 +188,7 @@ def test_cancelling_closes_every_wait_in_the_tree(store: MemoryStore) -> None:
         "A": [[call("pay", cents=1)], "A"],
         "B": [[call("pay", cents=2)], "B"],
     }
-
-    @tool
-    def free() -> str:
-        """Run without an approval."""
-        return "free"
-
+    free = text_tool("free", "free")
     model = scripts.scripted_model(script)
     children = [Agent(name, tools=[pay], model=model) for name in "ab"]
     root = Agent("boss", tools=[children[0], free, children[1]], model=model)
@@ -260,10 +255,7 @@ def test_cancel_of_an_ended_run_changes_nothing() -> None:
 # `decide(shown=...)` ----------------------------------------------------------
 
 
-@tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay a person."""
-    return f"paid {cents}"
+pay = text_tool("pay", "paid {cents}", {"cents": int}, approval=True)
 
 
 def runner_with_two_waits() -> tuple[Runner, list[str]]:

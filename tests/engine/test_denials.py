@@ -23,9 +23,8 @@ from continuations import (
 )
 from continuations.tools import Tool
 from continuations_storage import MemoryStore
-from tests import effect_log
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Line, call, scripted_model
@@ -40,14 +39,9 @@ def always(*lines: Line) -> Any:
 
 def make_pay(approval: Any = True) -> Tool[..., Any]:
     """Return a tool whose calls need an approval."""
-
-    @tool(approval=approval)
-    def pay(cents: int) -> str:
-        """Pay an amount."""
-        effect_log.append_effect("pay", cents)
-        return f"paid {cents}"
-
-    return pay
+    return text_tool(
+        "pay", "paid {cents}", {"cents": int}, logs=True, approval=approval
+    )
 
 
 def deny_all(runner: Runner, outcome: Outcome, times: int) -> Outcome:

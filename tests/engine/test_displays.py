@@ -31,6 +31,7 @@ from continuations.present.wait_words import finding_text
 from continuations.tools import Money, Secret, ToolWait
 from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
+from tests.engine.agent_builders import text_tool
 from tests.ledger.runs import run_async
 from tests.outcomes import expect
 from tests.stores import keys_and_bodies
@@ -375,12 +376,7 @@ def test_agents_words_are_those_of_the_turn_that_made_the_call() -> None:
 
 def test_tool_that_declares_nothing_has_a_wait_without_a_display() -> None:
     """The display takes no bytes."""
-
-    @tool(approval=True)
-    def pay(cents: int) -> str:
-        """Pay."""
-        return f"paid {cents}"
-
+    pay = text_tool("pay", "paid {cents}", {"cents": int}, approval=True)
     script = [ToolCall("find", {"query": "q"}), ToolCall("pay", {"cents": 5}), "done"]
     wait = wait_of(run(clerk(*script, tools=(pay, find)), "Pay Kim"))
 

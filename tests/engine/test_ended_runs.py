@@ -21,7 +21,6 @@ from continuations import (
     Finished,
     Runner,
     Suspended,
-    tool,
 )
 from continuations.errors import Cancelled, InvalidInput, RunBusy, RunNotFound
 from continuations.events import RunEnded, RunEvent
@@ -33,7 +32,7 @@ from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import Crash, FaultyStore, Moment, at, crashed
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.engine.payment_agent import (
     PAY_SCRIPT,
     make_pay_tool,
@@ -219,12 +218,7 @@ def test_late_decision_in_a_failed_run_does_not_say_that_it_was_cancelled() -> N
 
 
 ENDED = {"finished", "failed", "cancelled"}
-
-
-@tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    return f"paid {cents}"
+pay = text_tool("pay", "paid {cents}", {"cents": int}, approval=True)
 
 
 class Cleaner:

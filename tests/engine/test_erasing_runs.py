@@ -31,7 +31,7 @@ from continuations_storage import Denied, MemoryStore, Store, faults
 from continuations_storage.contract import Changes, Committed, committer
 from continuations_storage.faults import ForwardingStore
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.outcomes import expect
 from tests.scripts import Script
 from tests.stores import ZSTD_MAGIC
@@ -46,12 +46,7 @@ SCRIPT: Script = {
 }
 LABELS = {"team": "finance", "for": "jane@example.com"}
 DAY = 86_400
-
-
-@tool(approval=True, idempotent=True)
-def pay(what: str) -> str:
-    """Pay."""
-    return f"paid {what}"
+pay = text_tool("pay", "paid {what}", {"what": str}, approval=True, idempotent=True)
 
 
 @tool(idempotent=True)
@@ -60,10 +55,9 @@ def receipt(person: str) -> ToolWait[Any]:
     return wait_for("receipt", key=person)
 
 
-@tool(approval=ApprovalPolicy(votes=2))
-def elect(what: str) -> str:
-    """Elect."""
-    return f"elected {what}"
+elect = text_tool(
+    "elect", "elected {what}", {"what": str}, approval=ApprovalPolicy(votes=2)
+)
 
 
 @tool(approval=ApprovalPolicy(expires_after=timedelta(days=30), remind_after=DAY * 20))

@@ -15,7 +15,7 @@ from continuations import Agent, Approve, Failed, Finished, Runner, Suspended, t
 from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine import agent_builders
-from tests.engine.agent_builders import root_tool_results
+from tests.engine.agent_builders import root_tool_results, text_tool
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
@@ -159,12 +159,7 @@ def test_all_failing_calls_in_one_turn_of_a_child_are_reported(
 
 def test_failed_call_keeps_its_result_over_a_suspension(store: MemoryStore) -> None:
     """A failed call is not tried again after the suspension."""
-
-    @tool(approval=True)
-    def pay() -> str:
-        """Pay."""
-        return "paid"
-
+    pay = text_tool("pay", "paid", approval=True)
     script: Script = {
         "go": [[call("fail", how="exit"), call("pay"), call("nope")], "end"]
     }

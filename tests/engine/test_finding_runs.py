@@ -17,7 +17,6 @@ from continuations import (
     Runner,
     RunSummary,
     Suspended,
-    tool,
 )
 from continuations.core.rows.run import is_label
 from continuations.errors import InvalidInput
@@ -31,19 +30,14 @@ from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import FaultyStore, ForwardingStore, on, refused
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.outcomes import expect
 from tests.scripts import Script
 from tests.stores import StoreWithListingTime
 
 SCRIPT: Script = {"go": [[("pay", {"what": "x"})], "end"], "hello": ["hi"]}
 FINANCE = {"team": "finance", "country": "de"}
-
-
-@tool(approval=True)
-def pay(what: str) -> str:
-    """Pay."""
-    return f"paid {what}"
+pay = text_tool("pay", "paid {what}", {"what": str}, approval=True)
 
 
 def make_runner(store: Store, clock: ManualClock, **options: Any) -> Runner:

@@ -37,6 +37,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
+from tests.engine.agent_builders import text_tool
 from tests.engine.past_agents import (
     RUN_ID,
     SCRIPT,
@@ -128,12 +129,7 @@ def test_fork_without_a_decision_waits_under_a_new_id_with_its_full_time() -> No
     """No approval of the source counts, and the time to decide begins anew."""
     clock = ManualClock()
     policy = ApprovalPolicy(within=timedelta(days=2))
-
-    @tool(approval=policy)
-    def grant(what: str) -> str:
-        """Grant."""
-        return what
-
+    grant = text_tool("grant", "{what}", {"what": str}, approval=policy)
     model = ScriptedModel([ToolCall("grant", {"what": "x"}), "done"])
     agent = Agent("boss", tools=[grant], model=model)
     runner = Runner(agent, store=MemoryStore(clock.now), clock=clock)

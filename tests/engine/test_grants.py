@@ -31,7 +31,7 @@ from continuations_storage.faults import FaultyStore, lost_reply, on, refused
 from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.engine.payment_agent import single_wait
 from tests.outcomes import expect
 from tests.scripts import call, scripted_model
@@ -42,14 +42,7 @@ SMALL = {"properties": {"cents": {"maximum": 100}}}
 def make_pay(**options: Any) -> Tool[..., Any]:
     """Return a tool that needs an approval."""
     options.setdefault("approval", ApprovalPolicy())
-
-    @tool(**options)
-    def pay(cents: int) -> str:
-        """Pay."""
-        effect_log.append_effect("pay", str(cents))
-        return f"paid {cents}"
-
-    return pay
+    return text_tool("pay", "paid {cents}", {"cents": int}, logs=True, **options)
 
 
 def turns(*cents: int) -> Any:

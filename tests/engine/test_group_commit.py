@@ -39,7 +39,7 @@ from continuations_storage.faults import Fault, FaultyStore, Operation, delayed
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.sampling import RUNS_ALL_CASES
@@ -92,13 +92,7 @@ def test_thirty_children_need_few_versions(environment: RunEnvironment) -> None:
 
 def test_a_hundred_waits_come_with_a_few_versions() -> None:
     """Many parallel calls are one suspension."""
-
-    @tool(approval=True)
-    def pay(n: int) -> str:
-        """Pay."""
-        effect_log.append_effect("pay", str(n))
-        return f"paid {n}"
-
+    pay = text_tool("pay", "paid {n}", {"n": int}, logs=True, approval=True)
     calls = [call("pay", n=n) for n in range(100)]
     model = scripts.scripted_model({"go": [calls, "end"]})
     runner = Runner(Agent("boss", tools=[pay], model=model), store=MemoryStore())
@@ -158,12 +152,7 @@ def test_only_an_unrepeatable_result_costs_a_version(
     declared: dict[str, Any], versions: int
 ) -> None:
     """The result of a repeatable call is committed together with the next step."""
-
-    @tool(**declared)
-    def look() -> str:
-        """Look."""
-        return "seen"
-
+    look = text_tool("look", "seen", **declared)
     outcome = expect(agent_builders.make_runner(ALONE, look).start("go"), Finished)
 
     assert versions == outcome.continuation.version
@@ -193,16 +182,8 @@ def normalized(key: str) -> str:
     return _SUFFIX.sub("-S", _DIGEST.sub("D", _ULID.sub("U", key)))
 
 
-@tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    return f"paid {cents}"
-
-
-@tool(approval=ApprovalPolicy(votes=2))
-def elect() -> str:
-    """Elect."""
-    return "elected"
+pay = text_tool("pay", "paid {cents}", {"cents": int}, approval=True)
+elect = text_tool("elect", "elected", approval=ApprovalPolicy(votes=2))
 
 
 @tool(

@@ -25,6 +25,7 @@ from continuations.events import GuardrailTripped, StreamEvent
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import CallInfo, ReplyInfo, TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
+from tests.engine.agent_builders import text_tool
 from tests.outcomes import expect, only_wait
 
 SECRET = "4111 1111"
@@ -90,11 +91,7 @@ def test_input_is_checked_once_for_each_message() -> None:
         texts.append(turn.text)
         return Tripped("no") if turn.text == "second" else None
 
-    @tool
-    def look() -> str:
-        """Look."""
-        return "seen"
-
+    look = text_tool("look", "seen")
     # The note about the refused message counts as a reply of the script.
     model = ScriptedModel([ToolCall("look", {}), "one", "not asked", "two"])
     agent = Agent("a", tools=[look], model=model, guardrails=Guardrails(input=[note]))

@@ -35,6 +35,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
+from tests.engine.agent_builders import text_tool
 from tests.engine.handoff_agents import Shop, boss, last_of, look_up, refund
 from tests.outcomes import expect, only_wait
 from tests.run_environment import RunEnvironment
@@ -104,12 +105,7 @@ def test_thread_whose_turn_fails_after_a_handoff_stays_with_the_next_agent(
     stops: str,
 ) -> None:
     """The transcript says that the next agent has it."""
-
-    @tool(approval=ApprovalPolicy(on_denied="stop"))
-    def order() -> str:
-        """Order."""
-        return "ordered"
-
+    order = text_tool("order", "ordered", approval=ApprovalPolicy(on_denied="stop"))
     clerk = Agent("clerk", model=ScriptedModel(lambda _: "clerk here"))
     model = ScriptedModel([[ToolCall("transfer_to_clerk", {}), ToolCall("order", {})]])
     triage = Agent("triage", model=model, tools=[order], handoffs=[clerk])
@@ -282,11 +278,7 @@ def test_sub_agent_without_the_handoff_is_named_and_can_be_given_up() -> None:
 
 
 def test_version_of_a_tool_is_found_by_the_path_of_its_agent() -> None:
-    @tool(version="2")
-    def pay() -> str:
-        """Pay."""
-        return "paid"
-
+    pay = text_tool("pay", "paid", version="2")
     clerk = Agent("clerk", tools=[pay])
     triage = Agent("triage", handoffs=[clerk])
     boss_of_triage = Agent("boss", tools=[triage])

@@ -34,6 +34,7 @@ from continuations.hooks import (
 )
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
+from tests.engine.agent_builders import text_tool
 from tests.outcomes import expect, only_wait
 
 SECRET = "sk-live-1234"
@@ -202,11 +203,7 @@ def test_hook_reads_the_error_of_a_tool() -> None:
 def test_added_messages_are_stored_as_they_were_sent() -> None:
     """The next request begins with the messages of the one before."""
     model = ScriptedModel([ToolCall("note", {}), "done"])
-
-    @tool
-    def note() -> str:
-        """Note."""
-        return "noted"
+    note = text_tool("note", "noted")
 
     def before_model(turn: TurnInfo) -> ChangeRequest:
         return ChangeRequest(

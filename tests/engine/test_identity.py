@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, Approve, Runner, Suspended, resume, run, tool
+from continuations import Agent, Approve, Runner, Suspended, resume, run
 from continuations.errors import DecisionRefused, WaitNotFound
 from tests import effect_log, scripts
 from tests.engine import agent_builders
+from tests.engine.agent_builders import text_tool
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call, call_with_id
@@ -227,11 +228,7 @@ def test_wait_of_a_run_in_another_store_is_not_found(
 # Clones, and one value restored twice -----------------------------------------
 
 
-@tool(approval=True)
-def pay(what: str) -> str:
-    """Pay."""
-    effect_log.append_effect("pay", what)
-    return f"paid {what}"
+pay = text_tool("pay", "paid {what}", {"what": str}, logs=True, approval=True)
 
 
 def make_twin_agents() -> Agent:

@@ -17,7 +17,6 @@ from continuations import (
     Runner,
     Suspended,
     run,
-    tool,
 )
 from continuations.engine.start import new_run
 from continuations.errors import Corrupt, InvalidId, RunExists
@@ -26,17 +25,13 @@ from continuations.ledger.layout import thread_run_id
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.threads import Thread
 from continuations_storage import MemoryStore
+from tests.engine.agent_builders import text_tool
 from tests.outcomes import expect
 
 KEY = "customer 42"
 FIRST = thread_run_id("support", KEY, 1)
 THIRD = thread_run_id("support", KEY, 3)
-
-
-@tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    return f"paid {cents}"
+pay = text_tool("pay", "paid {cents}", {"cents": int}, approval=True)
 
 
 def _agent() -> Agent[Any]:

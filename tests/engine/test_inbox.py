@@ -32,7 +32,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.envelope import decode_object, encode_object
 from continuations_storage import MemoryStore
 from tests.engine import agent_builders, payment_agent
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.engine.payment_agent import ONE_PAY_SCRIPT
 from tests.ledger.damage import all_objects, overwrite
 from tests.outcomes import expect
@@ -223,10 +223,7 @@ def test_load_of_a_long_run_parses_no_message(monkeypatch: pytest.MonkeyPatch) -
 # Limits -----------------------------------------------------------------------
 
 
-@tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    return f"paid {cents}"
+pay = text_tool("pay", "paid {cents}", {"cents": int}, approval=True)
 
 
 class CountingStore(OneByOneStore):

@@ -31,7 +31,7 @@ from continuations.guardrails import Guardrails
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
-from tests.engine.agent_builders import root_tool_results, should_pause_after
+from tests.engine.agent_builders import root_tool_results, should_pause_after, text_tool
 from tests.engine.payment_agent import single_wait
 from tests.outcomes import expect
 
@@ -67,11 +67,7 @@ def test_resume_does_not_call_the_function_again() -> None:
         calls.append(f"{task} {context}")
         return f"Version {len(calls)}"
 
-    @tool(approval=True)
-    def pay() -> str:
-        """Pay."""
-        return "paid"
-
+    pay = text_tool("pay", "paid", approval=True)
     model = ScriptedModel([ToolCall("pay"), "Done."])
     agent = Agent("clerk", instructions=count, tools=[pay], model=model)
     runner = Runner(agent, store=MemoryStore())
@@ -381,12 +377,7 @@ def test_a_guardrail_that_is_an_agent_has_the_default_state() -> None:
 
 
 KEY = "customer 42"
-
-
-@tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay an amount."""
-    return f"paid {cents}"
+pay = text_tool("pay", "paid {cents}", {"cents": int}, approval=True)
 
 
 class Code:
@@ -528,12 +519,7 @@ def test_messages_show_where_the_instructions_changed(store: MemoryStore) -> Non
 def test_max_turns_are_those_of_the_present_agent(store: MemoryStore) -> None:
     Code(store, "A", max_turns=1).thread.send("one")
     calls: list[Any] = [ToolCall("note", {}), ToolCall("note", {}), "Done."]
-
-    @tool
-    def note() -> str:
-        """Note."""
-        return "noted"
-
+    note = text_tool("note", "noted")
     model = ScriptedModel(calls)
     agent = Agent("support", instructions="A", tools=[note], model=model, max_turns=3)
     assert isinstance(Runner(agent, store=store).thread(key=KEY).send("two"), Replied)

@@ -32,6 +32,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore, MemoryStore, filesystem
 from continuations_storage.contract import PAGE_SIZE, Page
 from tests.clocks import OffsetClock
+from tests.engine.agent_builders import text_tool
 from tests.engine.shared_store import SharedStore
 from tests.outcomes import expect
 from tests.stores import OneByOneStore, StoreWithListingTime
@@ -68,10 +69,7 @@ def pay(cents: int) -> str:
     return f"paid {cents}"
 
 
-@tool(approval=True)
-def note(text: str) -> str:
-    """Save a note."""
-    return text
+note = text_tool("note", "{text}", {"text": str}, approval=True)
 
 
 def make_runner(

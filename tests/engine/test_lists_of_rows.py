@@ -5,6 +5,7 @@ from __future__ import annotations
 from continuations import Agent, Runner, external, sleep, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
+from tests.engine.agent_builders import text_tool
 
 
 @tool
@@ -19,10 +20,7 @@ def nap() -> ToolWait[str]:
     return sleep(3600)
 
 
-@tool(approval=True)
-def pay() -> str:
-    """Pay."""
-    return "paid"
+pay = text_tool("pay", "paid", approval=True)
 
 
 def _runner(name: str) -> Runner:

@@ -27,7 +27,7 @@ from continuations.models.openai_chat import OpenAIChat
 from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine import agent_builders
-from tests.engine.agent_builders import root_tool_results
+from tests.engine.agent_builders import root_tool_results, text_tool
 from tests.model_server import ModelServer
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, wait_until
@@ -104,11 +104,7 @@ def test_sub_agents_run_at_the_same_time() -> None:
 
 def test_a_tool_may_run_an_agent_of_its_own() -> None:
     """`run` works in sync tools, in more of them than a pool has threads."""
-
-    @tool
-    def leaf() -> str:
-        """Return."""
-        return "leaf"
+    leaf = text_tool("leaf", "leaf")
 
     @tool
     def inner(number: int) -> str:
@@ -131,11 +127,7 @@ def endless_script() -> dict[str, Any]:
     return {task: [[call("again")]] * 50 for task in ("go", "A")}
 
 
-@tool
-def again() -> str:
-    """Ask to be called again."""
-    effect_log.append_effect("again")
-    return "again"
+again = text_tool("again", "again", logs=True)
 
 
 def test_root_agent_fails_after_max_turns(environment: RunEnvironment) -> None:
@@ -153,12 +145,7 @@ def test_child_agent_over_max_turns_returns_an_error_to_its_parent(
     environment: RunEnvironment,
 ) -> None:
     """Turns are counted per frame, and a suspension does not reset the count."""
-
-    @tool(approval=True)
-    def ask() -> str:
-        """Ask a person each time."""
-        return "asked"
-
+    ask = text_tool("ask", "asked", approval=True)
     turn = [call("ask")]
     script: Script = {"go": [[call("child", input="A")], "end"], "A": [turn] * 9}
     model = scripts.scripted_model(script)
@@ -278,13 +265,7 @@ def test_run_is_resumable_after_a_model_error(environment: RunEnvironment) -> No
         "A": [[call("work", what="1")], "A end"],
         "B": [[call("work", what="2")], "B end"],
     }
-
-    @tool
-    def work(what: str) -> str:
-        """Work."""
-        effect_log.append_effect("work", what)
-        return "worked"
-
+    work = text_tool("work", "worked", {"what": str}, logs=True)
     with ModelServer(flaky) as server:
         model = OpenAIChat("gpt-5-mini", base_url=server.url, api_key=server.key)
         one, two = (Agent(name, tools=[work], model=model) for name in "ab")
@@ -355,12 +336,7 @@ def test_a_model_that_raises_anything_is_a_model_error(
 
 def test_unknown_fields_go_back_to_the_provider_unchanged() -> None:
     """Over HTTP and over a suspension, byte by byte."""
-
-    @tool(approval=True)
-    def pay() -> str:
-        """Pay."""
-        return "paid"
-
+    pay = text_tool("pay", "paid", approval=True)
     extras = {
         "reasoning_content": "hm \u202e \U0001f600",
         "x_provider": {"signature": "abc==", "n": [1, 2.5, None, 10**20]},

@@ -26,7 +26,7 @@ from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import OfferInfo, Tool
 from continuations_storage import MemoryStore
-from tests.engine.agent_builders import root_tool_results
+from tests.engine.agent_builders import root_tool_results, text_tool
 from tests.engine.payment_agent import single_wait
 from tests.outcomes import expect
 
@@ -51,18 +51,10 @@ def _offered(agent: Agent) -> list[list[str]]:
 
 
 def _make_erase(is_enabled: Any) -> Tool[..., str]:
-    @tool(is_enabled=is_enabled)
-    def erase() -> str:
-        """Erase everything."""
-        return "erased"
-
-    return erase
+    return text_tool("erase", "erased", is_enabled=is_enabled)
 
 
-@tool
-def look() -> str:
-    """Look."""
-    return "seen"
+look = text_tool("look", "seen")
 
 
 @pytest.mark.parametrize("is_enabled", [_is_admin, _is_admin_later])
@@ -192,12 +184,7 @@ def test_tool_choice_is_left_out_without_tools() -> None:
 )
 def test_chosen_tool_is_sent_in_the_first_turn(choice: str, sent: Any) -> None:
     """`Agent(tool_choice=...)` has one form for every provider of chat completions."""
-
-    @tool
-    def look() -> str:
-        """Look."""
-        return "seen"
-
+    look = text_tool("look", "seen")
     model = ScriptedModel([ToolCall("look", {}), "done"])
     agent = Agent("a", tools=[look], model=model, tool_choice=choice)
 
@@ -210,15 +197,10 @@ def test_chosen_tool_is_sent_in_the_first_turn(choice: str, sent: Any) -> None:
 # The progress of the agent -----------------------------------------------------------
 
 
-@tool
-def check() -> str:
-    """Check."""
-    return "ok"
+check = text_tool("check", "ok")
 
 
-@tool(
-    is_enabled=lambda _context, offer: "check" in offer.results,
-)
+@tool(is_enabled=lambda _context, offer: "check" in offer.results)
 def publish() -> str:
     """Publish."""
     return "published"

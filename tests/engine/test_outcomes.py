@@ -29,14 +29,11 @@ from continuations.models.interface import Message, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import text_tool
 from tests.hostile.editable_store import EditableStore
 from tests.outcomes import expect
 
-
-@tool(approval=True)
-def pay(secret: str) -> str:
-    """Pay."""
-    return f"paid {secret}"
+pay = text_tool("pay", "paid {secret}", {"secret": str}, approval=True)
 
 
 @tool

@@ -27,6 +27,7 @@ from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine import agent_builders, test_votes
+from tests.engine.agent_builders import text_tool
 from tests.engine.test_heartbeats import Job
 from tests.outcomes import expect
 
@@ -48,13 +49,9 @@ def choose() -> ToolWait[str]:
 
 def make_pay(**policy: Any) -> Tool[..., Any]:
     """Return a tool whose calls kim approves."""
-
-    @tool(approval=ApprovalPolicy(approvers=["kim"], **policy))
-    def pay() -> str:
-        """Pay."""
-        return "paid"
-
-    return pay
+    return text_tool(
+        "pay", "paid", approval=ApprovalPolicy(approvers=["kim"], **policy)
+    )
 
 
 class Office:

@@ -15,7 +15,6 @@ from continuations import (
     Model,
     Runner,
     Wait,
-    tool,
 )
 from continuations.errors import ModelError
 from continuations.ledger import layout
@@ -28,21 +27,16 @@ from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine import payment_agent
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore
 from tests.own_task import cancel_own_task
 from tests.scripts import Script, call
 from tests.stores import StoreWithListingTime
 
-
-@tool(approval=ApprovalPolicy(expires_after=30 * 86_400))
-def pay() -> str:
-    """Pay."""
-    effect_log.append_effect("pay")
-    return "paid"
-
-
+pay = text_tool(
+    "pay", "paid", logs=True, approval=ApprovalPolicy(expires_after=30 * 86_400)
+)
 SCRIPT: Script = {
     "go": [[call("pay"), call("child", input="C")], "end"],
     "C": ["child ended"],
@@ -148,12 +142,7 @@ def test_sweep_finds_a_run_whose_claim_is_kept_after_an_error() -> None:
     async def cancel_first() -> bool:
         return cancels and await cancel_own_task()
 
-    @tool(approval=cancel_first)
-    def report() -> str:
-        """Report."""
-        effect_log.append_effect("report")
-        return "reported"
-
+    report = text_tool("report", "reported", logs=True, approval=cancel_first)
     # Given a worker that stops under its claim, and cannot release the claim
     clock = ManualClock()
     store = StoreWithListingTime(clock)

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Replied, Runner, tool
+from continuations import Agent, AsyncRunner, Replied, Runner
 from continuations.cli import main
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws_lambda import handler
 from continuations.serve.http.api import HttpApi, Request
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import text_tool
 from tests.engine.test_thread_cost import CountingStore
 from tests.outcomes import expect
 from tests.serve.aws.test_handler_options import Context
@@ -27,12 +28,7 @@ _MESSAGES = 60
 # A state is rebuilt from at most log2(versions) objects, which are among the requests.
 _MOST_REQUESTS = 12
 _OTHER_REQUESTS = 6
-
-
-@tool
-def note(what: str) -> str:
-    """Write something down."""
-    return what
+note = text_tool("note", "{what}", {"what": str})
 
 
 def _reply(request: ModelRequest) -> str | ToolCall:

@@ -15,13 +15,13 @@ from continuations import (
     Finished,
     Runner,
     Suspended,
-    tool,
 )
 from continuations.errors import ModelError
 from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.versions import decode_header
 from continuations_storage import MemoryStore
+from tests.engine.agent_builders import text_tool
 from tests.outcomes import expect
 
 
@@ -76,12 +76,7 @@ def is_more_than_a_cent(cents: int) -> bool:
 
 def make_payment_agent(model: Any, approval: Any = True) -> Agent:
     """Return an agent that may pay."""
-
-    @tool(approval=approval)
-    def pay(cents: int) -> str:
-        """Pay."""
-        return f"paid {cents}"
-
+    pay = text_tool("pay", "paid {cents}", {"cents": int}, approval=approval)
     return Agent("payer", tools=[pay], model=model)
 
 

@@ -35,7 +35,7 @@ from continuations_storage.errors import Inconclusive, OutOfTime, Unavailable
 from continuations_storage.thread_pool import DaemonThreadPool, PoolCall
 from tests.clocks import ManualClock, ShiftedClock
 from tests.crash_points import every_crash
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.outcomes import expect
 from tests.scripts import Script, call
 from tests.stores import StoreThatReadsAhead
@@ -55,10 +55,9 @@ def pay(cents: int) -> str:
     return f"paid {cents}"
 
 
-@tool(approval=ApprovalPolicy(expires_after=timedelta(days=2)))
-def late() -> str:
-    """Do something before a deadline."""
-    return "not late"
+late = text_tool(
+    "late", "not late", approval=ApprovalPolicy(expires_after=timedelta(days=2))
+)
 
 
 class Shop:

@@ -38,6 +38,7 @@ from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock
 from tests.engine import thread_agents
+from tests.engine.agent_builders import text_tool
 from tests.present.schema_check import assert_matches_schema
 from tests.run_environment import RunEnvironment
 
@@ -51,10 +52,7 @@ def transfer(cents: int, pin: Annotated[str, Secret()]) -> str:
     return f"moved {cents}" if pin == PIN else "wrong PIN"
 
 
-@tool
-def look_up(name: str) -> str:
-    """Look a name up."""
-    return f"{name} is known"
+look_up = text_tool("look_up", "{name} is known", {"name": str})
 
 
 def hr() -> Agent:
@@ -386,12 +384,7 @@ def test_a_damaged_version_is_named_and_a_repair_is_told_anew() -> None:
 
 def _calls_per_event(turns: int) -> float:
     """Return the Python calls of a replay for each event."""
-
-    @tool
-    def note() -> str:
-        """Note."""
-        return "saved"
-
+    note = text_tool("note", "saved")
     replies: list[Any] = [ToolCall("note")] * turns
     model = ScriptedModel([*replies, "end"])
     store = MemoryStore()

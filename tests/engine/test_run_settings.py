@@ -17,7 +17,6 @@ from continuations import (
     Suspended,
     resume,
     run,
-    tool,
 )
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
@@ -26,6 +25,7 @@ from continuations.wire.envelope import decode_object
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
+from tests.engine.agent_builders import text_tool
 from tests.engine.priced_agents import SCRIPT, RecordingModel, make_boss
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, run_python
@@ -87,12 +87,7 @@ def test_settings_survive_a_crash_at_every_operation() -> None:
     for point in every_crash("before", "after", more_than=5):
         store, clock = MemoryStore(), ManualClock()
         model = ScriptedModel([ToolCall("look"), "end"])
-
-        @tool(read_only=True)
-        def look() -> str:
-            """Look."""
-            return "seen"
-
+        look = text_tool("look", "seen", read_only=True)
         agent = Agent("boss", tools=[look], model=model)
         with point.process(store) as dying:
             Runner(agent, store=dying, clock=clock).start(
@@ -170,12 +165,7 @@ async def test_async_runner_takes_settings() -> None:
 
 def test_a_forced_tool_of_a_run_is_forced_once() -> None:
     """`reset_tool_choice` holds for the settings of a run, too."""
-
-    @tool(read_only=True)
-    def look() -> str:
-        """Look."""
-        return "seen"
-
+    look = text_tool("look", "seen", read_only=True)
     model = ScriptedModel([ToolCall("look"), "end"])
     agent = Agent("boss", tools=[look], model=model)
 

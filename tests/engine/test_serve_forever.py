@@ -31,7 +31,7 @@ from continuations_storage.faults import Fault, FaultyStore, Operation, refused
 from tests import scripts
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, wait_until
@@ -170,11 +170,7 @@ async def test_serve_forever_survives_store_errors_and_foreign_runs(
     caplog.set_level("INFO")
     script: Script = {"go": [[call("work")], "end"]}
     listings = 0
-
-    @tool
-    def work() -> str:
-        """Work."""
-        return "done"
+    work = text_tool("work", "done")
 
     def plan(operation: Operation) -> Fault | None:
         nonlocal listings

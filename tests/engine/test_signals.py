@@ -45,7 +45,7 @@ from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash, remaining_keys
-from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
 from tests.engine.test_thread_cost import CountingStore
 from tests.hostile.editable_store import EditableStore
 from tests.outcomes import expect, only_wait
@@ -581,10 +581,7 @@ def receipt() -> ToolWait[Any]:
     return wait_for("receipt")
 
 
-@tool(approval=True)
-def pay() -> str:
-    """Pay."""
-    return "paid"
+pay = text_tool("pay", "paid", approval=True)
 
 
 def make_agent() -> Agent[Any]:

@@ -28,6 +28,7 @@ from continuations_storage.s3 import S3Store
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
+from tests.engine.agent_builders import text_tool
 from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
 from tests.outcomes import expect
 from tests.scripts import Script, call
@@ -229,13 +230,7 @@ def test_outage_while_a_tool_returns_loses_no_result(
 
 
 TIMED_SCRIPT: Script = {"go": [[call("act", what="x")], "end"]}
-
-
-@tool
-def act(what: str) -> str:
-    """Act."""
-    effect_log.append_effect("act", what)
-    return "done"
+act = text_tool("act", "done", {"what": str}, logs=True)
 
 
 class StoreOfWholeSeconds(OneByOneStore):

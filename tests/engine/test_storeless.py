@@ -60,7 +60,7 @@ from continuations.tools import ToolWait
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
@@ -103,11 +103,7 @@ def test_four_processes_pass_a_run_on_as_bytes(environment: RunEnvironment) -> N
     assert 8 == last["usage"]["requests"]
 
 
-@tool(approval=True)
-def pay(what: str) -> str:
-    """Pay."""
-    effect_log.append_effect("pay", what)
-    return f"paid {what}"
+pay = text_tool("pay", "paid {what}", {"what": str}, logs=True, approval=True)
 
 
 def start_suspended_run(*whats: str) -> Suspended:
@@ -289,10 +285,7 @@ async def transfer(cents: int, ctx: ToolContext) -> str:
     return f"moved {cents}"
 
 
-@tool
-def look() -> str:
-    """Look."""
-    return "seen"
+look = text_tool("look", "seen")
 
 
 def payroll() -> Agent:

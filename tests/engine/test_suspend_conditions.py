@@ -22,17 +22,12 @@ from continuations.tools import AgentProgress
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.outcomes import expect
 from tests.scripts import Script, call
 
 FIVE_TURNS: Script = {"go": [[call("act")]] * 4 + ["end"]}
-
-
-@tool
-def act() -> str:
-    """Act."""
-    return "acted"
+act = text_tool("act", "acted")
 
 
 def turns_of(outcome: Any) -> int:

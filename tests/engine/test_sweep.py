@@ -33,7 +33,7 @@ from continuations_storage.faults import Crash, FaultyStore, at, crashed, on
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders, payment_agent
-from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
 from tests.engine.payment_agent import (
     PAY_SCRIPT,
     make_pay_tool,
@@ -48,21 +48,8 @@ from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 from tests.stores import StoreWithListingTime
 
-
-@tool(approval=ApprovalPolicy(expires_after=3600))
-def pay() -> str:
-    """Pay."""
-    effect_log.append_effect("pay")
-    return "paid"
-
-
-@tool
-def work() -> str:
-    """Work."""
-    effect_log.append_effect("work")
-    return "worked"
-
-
+pay = text_tool("pay", "paid", logs=True, approval=ApprovalPolicy(expires_after=3600))
+work = text_tool("work", "worked", logs=True)
 SCRIPT: Script = {"go": [[call("pay")], "end"], "work": [[call("work")], "end"]}
 
 

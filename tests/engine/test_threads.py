@@ -34,7 +34,7 @@ from continuations_storage import Denied, MemoryStore
 from continuations_storage.faults import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import should_pause_after
+from tests.engine.agent_builders import should_pause_after, text_tool
 from tests.engine.thread_agents import CLERK_ASKS, support
 from tests.outcomes import expect, only_wait
 from tests.run_environment import RunEnvironment
@@ -595,12 +595,9 @@ def test_a_reply_that_a_decision_ends_is_stored_before_the_next_message_is_read(
     None
 ):
     """Else its sender would get an empty reply: the next turn clears the old one."""
-
-    @tool(approval=ApprovalPolicy(on_denied="stop"))
-    def fire(who: str) -> str:
-        """Dismiss a person."""
-        return who
-
+    fire = text_tool(
+        "fire", "{who}", {"who": str}, approval=ApprovalPolicy(on_denied="stop")
+    )
     model = ScriptedModel([ToolCall("fire", {"who": "Jane"}), "Hello!"])
     runner = Runner(Agent("hr", tools=[fire], model=model), store=MemoryStore())
     thread = runner.thread(key="k")

@@ -26,7 +26,7 @@ from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
 from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore
 from tests.outcomes import expect
@@ -164,12 +164,7 @@ def test_denial_and_answer_need_not_wait_for_the_claim(verdict: Any) -> None:
 
 
 async def test_siblings_go_on_after_a_timeout() -> None:
-    @tool
-    def book(room: str) -> str:
-        """Book a room."""
-        effect_log.append_effect("book", room)
-        return "booked"
-
+    book = text_tool("book", "booked", {"room": str}, logs=True)
     script: Any = {"go": [[call("pay", cents=5), call("book", room="1")], "end"]}
 
     boss = make_boss(script, make_slow_tool(), book)

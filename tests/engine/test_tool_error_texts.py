@@ -17,7 +17,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import FailedCall, Retries, Tool
 from continuations_storage import MemoryStore
 from tests import effect_log
-from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
 from tests.outcomes import expect
 from tests.run_environment import wait_until
 from tests.scripts import call
@@ -100,11 +100,7 @@ def test_async_function_and_schema_tool() -> None:
 def test_call_ends_with_the_same_code_and_the_log_has_its_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    @tool(approval=True)
-    def wait() -> str:
-        """Wait for a person, so that the turn stays open."""
-        return "waited"
-
+    wait = text_tool("wait", "waited", approval=True)
     script: Any = {"go": [[call("pay", cents=5), call("wait")], "end"]}
     boss = make_boss(script, make_pay(on_error=says_no), wait)
     with caplog.at_level(logging.WARNING, "continuations"):

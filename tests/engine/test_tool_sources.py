@@ -27,6 +27,7 @@ from continuations.guardrails import Guardrail
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Tool
 from tests.clocks import OffsetClock
+from tests.engine.agent_builders import text_tool
 from tests.outcomes import expect
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}}
@@ -105,12 +106,7 @@ def test_start_without_work_lists_nothing() -> None:
 
 def test_model_reads_listed_tools_in_the_place_of_the_source() -> None:
     source = Source("pay", "refund")
-
-    @tool(read_only=True)
-    def first() -> str:
-        """Do nothing."""
-        return ""
-
+    first = text_tool("first", "", read_only=True)
     model = ScriptedModel(["Done."])
     agent = Agent("payer", tools=[first, source], model=model)
     run(agent, "Hello")

@@ -21,7 +21,6 @@ from continuations import (
     Suspended,
     resume,
     run,
-    tool,
 )
 from continuations.errors import ModelError
 from continuations.guardrails import Guardrails
@@ -31,6 +30,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import text_tool
 from tests.model_server import ModelServer
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
@@ -193,10 +193,7 @@ def test_fallback_goes_on_if_an_account_has_no_credit() -> None:
 # Outages ----------------------------------------------------------------------
 
 
-@tool
-def note(text: str) -> str:
-    """Save a note."""
-    return text
+note = text_tool("note", "{text}", {"text": str})
 
 
 def test_outage_after_a_reply_of_the_run_is_a_wait(clock: ManualClock) -> None:

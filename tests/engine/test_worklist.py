@@ -30,7 +30,7 @@ from continuations_storage import MemoryStore, Store
 from continuations_storage.contract import Page
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock, OffsetClock
-from tests.engine.agent_builders import make_boss
+from tests.engine.agent_builders import make_boss, text_tool
 from tests.outcomes import expect
 from tests.scripts import Script
 from tests.stores import OneByOneStore
@@ -42,10 +42,7 @@ SCRIPT: Script = {
 }
 
 
-@tool(approval=True)
-def pay(what: str) -> str:
-    """Pay."""
-    return what
+pay = text_tool("pay", "{what}", {"what": str}, approval=True)
 
 
 @tool(approval=ApprovalPolicy(expires_after=timedelta(hours=1)))

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from continuations import Agent, tool
+from continuations import Agent
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests import effect_log
+from tests.engine.agent_builders import text_tool
 
 CLERK_ASKS = "ask the clerk to pay "
-
-
-@tool(approval=True)
-def pay(what: str) -> str:
-    """Pay for something."""
-    effect_log.append_effect("pay", what)
-    return f"paid {what}"
-
-
-@tool
-def note(what: str) -> str:
-    """Write something down."""
-    effect_log.append_effect("note", what)
-    return f"noted {what}"
+pay = text_tool("pay", "paid {what}", {"what": str}, logs=True, approval=True)
+note = text_tool("note", "noted {what}", {"what": str}, logs=True)
 
 
 def reply(request: ModelRequest) -> Any:

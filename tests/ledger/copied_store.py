@@ -25,6 +25,7 @@ from continuations.tools import ToolWait
 from continuations_storage import Store, all_keys
 from tests import scripts
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import text_tool
 from tests.scripts import Script
 
 SCRIPT: Script = {
@@ -50,10 +51,9 @@ def receipt(person: str) -> ToolWait[Any]:
     return wait_for("receipt", key=person)
 
 
-@tool(approval=ApprovalPolicy(votes=2))
-def elect(what: str) -> str:
-    """Elect."""
-    return f"elected {what}"
+elect = text_tool(
+    "elect", "elected {what}", {"what": str}, approval=ApprovalPolicy(votes=2)
+)
 
 
 def make_runner(store: Store, clock: Clock, **options: Any) -> AsyncRunner[str]:
