@@ -7,7 +7,7 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from continuations import Agent, ApprovalPolicy, Outcome, Runner, tool
-from continuations.tools import Tool
+from continuations.tools import Tool, ToolWait
 from tests import effect_log, scripts
 from tests.scripts import NextLine, Script
 
@@ -64,23 +64,46 @@ def text_tool(
     `text_tool("pay", "paid {cents}", {"cents": int}, approval=True)` pays after an
     approval. With `logs`, each call is an effect in the log, with its first argument.
     """
-    parameters = [
-        Parameter(key, Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
-        for key, kind in (takes or {}).items()
-    ]
-    signature = Signature(parameters, return_annotation=str)
 
-    def function(*args: Any, **more: Any) -> str:
-        given = signature.bind(*args, **more).arguments
+    def act(given: Mapping[str, Any]) -> str:
         if logs:
             effect_log.append_effect(name, next(iter(given.values()), ""))
         return text.format(**given)
 
+    return _made_tool(name, act, takes or {}, str, options)
+
+
+def wait_tool(
+    name: str, wait: Callable[[], Any], returns: Any = ToolWait[str], **options: Any
+) -> Tool[..., Any]:
+    """Return a tool without parameters that waits: `wait` returns its wait."""
+    return _made_tool(name, lambda _: wait(), {}, returns, options)
+
+
+def _made_tool(
+    name: str,
+    act: Callable[[Mapping[str, Any]], Any],
+    takes: Mapping[str, type],
+    returns: Any,
+    options: dict[str, Any],
+) -> Tool[..., Any]:
+    """Return the tool of a function that has these parameters, and calls `act`."""
+    signature = Signature(
+        [
+            Parameter(key, Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
+            for key, kind in takes.items()
+        ],
+        return_annotation=returns,
+    )
+
+    def function(*args: Any, **more: Any) -> Any:
+        return act(signature.bind(*args, **more).arguments)
+
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{name.capitalize()}."
-    function.__annotations__ = {**(takes or {}), "return": str}
+    function.__annotations__ = {**takes, "return": returns}
     function.__signature__ = signature  # type: ignore[attr-defined]
-    made: Tool[..., str] = tool(**options)(function)
+    made: Tool[..., Any] = tool(**options)(function)
     return made
 
 

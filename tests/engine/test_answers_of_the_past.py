@@ -28,6 +28,7 @@ from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import wait_tool
 from tests.outcomes import expect, only_wait
 
 booked: list[object] = []
@@ -42,10 +43,7 @@ def no_effects() -> None:
     begun.clear()
 
 
-@tool
-def rest() -> Any:
-    """Wait without an end, so that the run stays open."""
-    return wait_for("never")
+rest = wait_tool("rest", lambda: wait_for("never"), Any)
 
 
 def waiting_tool(kind: str, **options: Any) -> Any:

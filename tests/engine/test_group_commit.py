@@ -39,7 +39,12 @@ from continuations_storage.faults import Fault, FaultyStore, Operation, delayed
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
+from tests.engine.agent_builders import (
+    make_boss,
+    root_tool_results,
+    text_tool,
+    wait_tool,
+)
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.sampling import RUNS_ALL_CASES
@@ -203,10 +208,7 @@ def color() -> ToolWait[str]:
     return ask("Which color?", within=timedelta(days=1), on_deadline=Answer("red"))
 
 
-@tool
-def price() -> ToolWait[int]:
-    """Wait for a price, which another system publishes."""
-    return wait_for("price", int)
+price = wait_tool("price", lambda: wait_for("price", int), ToolWait[int])
 
 
 class Listener:

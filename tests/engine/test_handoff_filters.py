@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from continuations import Agent, Answer, Runner, Suspended, ask, run, tool
+from continuations import Agent, Answer, Runner, Suspended, ask, run
 from continuations.core.changes import history
 from continuations.core.messages import Message
 from continuations.core.rows.frames import HistoryRecord
@@ -22,6 +22,7 @@ from continuations.value_class import replace
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.core.rows import new_state
+from tests.engine.agent_builders import wait_tool
 from tests.engine.handoff_agents import look_up
 from tests.outcomes import expect
 
@@ -31,10 +32,7 @@ Messages: TypeAlias = list[dict[str, Any]]
 LOOK_UP = ToolCall("look_up", {"order": "b"})
 
 
-@tool
-def choose() -> Any:
-    """Ask a person."""
-    return ask("Which?")
+choose = wait_tool("choose", lambda: ask("Which?"), Any)
 
 
 def filtered_shop(

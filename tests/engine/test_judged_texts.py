@@ -24,7 +24,6 @@ from continuations import (
     escalate,
     resume,
     run,
-    tool,
 )
 from continuations.core.changes.judged_texts import judged_text
 from continuations.core.messages import Message
@@ -34,9 +33,9 @@ from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import ReplyInfo, TurnInfo
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.tools import ToolWait
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import wait_tool
 from tests.outcomes import expect
 
 
@@ -386,10 +385,7 @@ def asks(info: TurnInfo | ReplyInfo) -> Tripped | None:
     return Tripped("a person decides") if info.text in ("do", "secret") else None
 
 
-@tool
-def ask_name() -> ToolWait[str]:
-    """Ask for a name."""
-    return ask("Which name?")
+ask_name = wait_tool("ask_name", lambda: ask("Which name?"))
 
 
 def accepted_run(stage: str) -> tuple[Runner, ScriptedModel, Wait, int]:

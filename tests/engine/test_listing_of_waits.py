@@ -32,7 +32,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore, MemoryStore, filesystem
 from continuations_storage.contract import PAGE_SIZE, Page
 from tests.clocks import OffsetClock
-from tests.engine.agent_builders import text_tool
+from tests.engine.agent_builders import text_tool, wait_tool
 from tests.engine.shared_store import SharedStore
 from tests.outcomes import expect
 from tests.stores import OneByOneStore, StoreWithListingTime
@@ -395,10 +395,7 @@ def test_waits_without_objects_are_listed_between_the_others() -> None:
 # Runs that wait for their models
 
 
-@tool
-def nap() -> Any:
-    """Wait for an hour."""
-    return sleep(timedelta(hours=1))
+nap = wait_tool("nap", lambda: sleep(timedelta(hours=1)), Any)
 
 
 def start_limited(store: Any, *run_ids: str) -> None:

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from continuations import Agent, Runner, external, sleep, tool
+from continuations import Agent, Runner, external, sleep
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.tools import ToolWait
-from tests.engine.agent_builders import text_tool
+from tests.engine.agent_builders import text_tool, wait_tool
 
-
-@tool
-def scan() -> ToolWait[str]:
-    """Scan."""
-    return external("scan", str, within=3600)
-
-
-@tool
-def nap() -> ToolWait[str]:
-    """Wait."""
-    return sleep(3600)
-
-
+scan = wait_tool("scan", lambda: external("scan", str, within=3600))
+nap = wait_tool("nap", lambda: sleep(3600))
 pay = text_tool("pay", "paid", approval=True)
 
 

@@ -41,14 +41,14 @@ from continuations.serve.notify.notifier import (
     NotifyAll,
     RunNotice,
 )
-from continuations.tools import Secret, Tool, ToolWait
+from continuations.tools import Secret, Tool
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash, remaining_keys
 from tests.engine import agent_builders
-from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.agent_builders import make_boss, root_tool_results, wait_tool
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
 from tests.outcomes import expect, only_wait
 from tests.scripts import Script, call, scripted_model
@@ -67,16 +67,10 @@ def make_pay(**policy: Any) -> Tool[..., Any]:
     return pay
 
 
-@tool
-def color() -> ToolWait[str]:
-    """Ask for a color."""
-    return ask("Which color?", within=DAY, on_deadline=Answer("red"))
-
-
-@tool
-def price() -> ToolWait[str]:
-    """Wait for a price, which another system publishes."""
-    return wait_for("price")
+color = wait_tool(
+    "color", lambda: ask("Which color?", within=DAY, on_deadline=Answer("red"))
+)
+price = wait_tool("price", lambda: wait_for("price"))
 
 
 class Listener:

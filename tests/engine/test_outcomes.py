@@ -21,37 +21,20 @@ from continuations import (
     resume,
     run,
     sleep,
-    tool,
     wait_for,
 )
 from continuations.errors import ModelError, NotFinished
 from continuations.models.interface import Message, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.tools import ToolWait
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import text_tool
+from tests.engine.agent_builders import text_tool, wait_tool
 from tests.hostile.editable_store import EditableStore
 from tests.outcomes import expect
 
 pay = text_tool("pay", "paid {secret}", {"secret": str}, approval=True)
-
-
-@tool
-def nap() -> ToolWait[str]:
-    """Sleep."""
-    return sleep(60)
-
-
-@tool
-def choose() -> ToolWait[str]:
-    """Ask."""
-    return ask("Which one?")
-
-
-@tool
-def listen() -> ToolWait[str]:
-    """Wait for an event."""
-    return wait_for("paid", str)
+nap = wait_tool("nap", lambda: sleep(60))
+choose = wait_tool("choose", lambda: ask("Which one?"))
+listen = wait_tool("listen", lambda: wait_for("paid", str))
 
 
 def make_agent(*tools: Any, **options: Any) -> Agent:

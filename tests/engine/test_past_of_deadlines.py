@@ -18,7 +18,6 @@ from continuations import (
     ask,
     escalate,
     external,
-    tool,
 )
 from continuations.core.reading.past_rules import Act
 from continuations.errors import DecisionRefused
@@ -27,7 +26,7 @@ from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine import agent_builders, test_votes
-from tests.engine.agent_builders import text_tool
+from tests.engine.agent_builders import text_tool, wait_tool
 from tests.engine.test_heartbeats import Job
 from tests.outcomes import expect
 
@@ -35,16 +34,8 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ACTS = ("rewind", "fork", "adopt")
 
 
-@tool
-def scan() -> ToolWait[int]:
-    """Scan a document, within an hour."""
-    return external("scan", int, within=HOUR)
-
-
-@tool
-def choose() -> ToolWait[str]:
-    """Ask a person, so that the run does not end."""
-    return ask("Which?")
+scan = wait_tool("scan", lambda: external("scan", int, within=HOUR), ToolWait[int])
+choose = wait_tool("choose", lambda: ask("Which?"))
 
 
 def make_pay(**policy: Any) -> Tool[..., Any]:

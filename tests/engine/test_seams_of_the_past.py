@@ -45,6 +45,7 @@ from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import wait_tool
 from tests.outcomes import expect
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "fork-and-rewind.md"
@@ -84,22 +85,9 @@ def settle(cents: int) -> str:
     return f"paid {cents}"
 
 
-@tool
-def choose() -> Any:
-    """Ask a person."""
-    return ask("Which?")
-
-
-@tool
-def payment() -> Any:
-    """Wait for a payment."""
-    return wait_for("paid", str, key="k")
-
-
-@tool
-def receipt() -> Any:
-    """Wait for a receipt."""
-    return wait_for("receipt", str)
+choose = wait_tool("choose", lambda: ask("Which?"), Any)
+payment = wait_tool("payment", lambda: wait_for("paid", str, key="k"), Any)
+receipt = wait_tool("receipt", lambda: wait_for("receipt", str), Any)
 
 
 def runner_of(*replies: Any, store: Any, **options: Any) -> Runner:

@@ -45,7 +45,12 @@ from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash, remaining_keys
-from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
+from tests.engine.agent_builders import (
+    make_boss,
+    root_tool_results,
+    text_tool,
+    wait_tool,
+)
 from tests.engine.test_thread_cost import CountingStore
 from tests.hostile.editable_store import EditableStore
 from tests.outcomes import expect, only_wait
@@ -575,12 +580,7 @@ def test_a_repeat_after_a_crash_begins_behind_the_signals_that_it_read() -> None
 # Signals that no wait has taken -----------------------------------------------
 
 
-@tool
-def receipt() -> ToolWait[Any]:
-    """Wait for a receipt."""
-    return wait_for("receipt")
-
-
+receipt = wait_tool("receipt", lambda: wait_for("receipt"), ToolWait[Any])
 pay = text_tool("pay", "paid", approval=True)
 
 

@@ -56,11 +56,15 @@ from continuations.events import (
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.streams import resume_stream, run_stream
-from continuations.tools import ToolWait
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
+from tests.engine.agent_builders import (
+    make_boss,
+    root_tool_results,
+    text_tool,
+    wait_tool,
+)
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
@@ -248,12 +252,7 @@ def test_to_json_contains_messages_and_waits() -> None:
 
 def test_timer_ends_at_its_time_on_the_clock_of_a_test(clock: ManualClock) -> None:
     """Without a store, `resume` applies the timers and deadlines first."""
-
-    @tool
-    def nap() -> ToolWait[str]:
-        """Wait for an hour."""
-        return sleep(3600)
-
+    nap = wait_tool("nap", lambda: sleep(3600))
     agent = agent_builders.make_boss({"go": [[call("nap")], "end"]}, nap)
     asleep = expect(run(agent, "go", clock=clock), Suspended)
 
@@ -432,12 +431,7 @@ def test_without_a_listener_nothing_is_made_or_imported() -> None:
 
 def test_a_decision_that_starts_no_work_is_an_event(clock: ManualClock) -> None:
     """One of two waits is answered; the other one stays open."""
-
-    @tool
-    def question() -> ToolWait[str]:
-        """Ask."""
-        return ask("Which?", within=timedelta(hours=1))
-
+    question = wait_tool("question", lambda: ask("Which?", within=timedelta(hours=1)))
     calls: list[Any] = [[ToolCall("question"), ToolCall("question")], "end"]
     agent = Agent("a", tools=[question], model=ScriptedModel(calls))
     outcome = expect(run(agent, "go", clock=clock), Suspended)

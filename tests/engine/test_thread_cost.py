@@ -7,19 +7,17 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from continuations import Agent, Replied, Runner, Suspended, ask, tool
+from continuations import Agent, Replied, Runner, Suspended, ask
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import wait_tool
 from tests.outcomes import expect
 from tests.stores import OneByOneStore
 
 _THREADS = 1_000
 
 
-@tool
-def wait_long() -> Any:
-    """Ask a person."""
-    return ask("Which?")
+wait_long = wait_tool("wait_long", lambda: ask("Which?"), Any)
 
 
 class CountingStore(OneByOneStore):

@@ -25,7 +25,6 @@ from continuations import (
     Suspended,
     Wait,
     external,
-    tool,
 )
 from continuations.attachments import File
 from continuations.errors import ClockOff, RunBusy, WaitExpired
@@ -46,7 +45,7 @@ from continuations_storage.faults import (
 )
 from tests import effect_log
 from tests.clocks import ShiftedClock
-from tests.engine.agent_builders import root_tool_results
+from tests.engine.agent_builders import root_tool_results, wait_tool
 from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore, store_with_create_time
 from tests.ledger.fake_clock import make_ulid
@@ -558,11 +557,7 @@ def test_job_that_is_waited_for_again_does_not_expire_by_a_wrong_clock(
     shared: SharedStore, offset: timedelta
 ) -> None:
     """The id of the next wait follows from the first one, in each process."""
-
-    @tool
-    def scan() -> ToolWait[Any]:
-        """Scan."""
-        return external("scan", within=60)
+    scan = wait_tool("scan", lambda: external("scan", within=60), ToolWait[Any])
 
     @scan.on_answer
     def scanned(answer: str) -> str:
