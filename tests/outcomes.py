@@ -15,7 +15,13 @@ def expect(value: object, kind: type[T]) -> T:
     return value
 
 
-def only_wait(outcome: object) -> Wait:
+def present(value: T | None) -> T:
+    """Return a value that must not be None."""
+    assert value is not None
+    return value
+
+
+def single_wait(outcome: object) -> Wait:
     """Return the wait of a suspended run that has no other."""
     [wait] = expect(outcome, Suspended).waits
     return wait

@@ -35,8 +35,7 @@ from continuations.errors import AlreadyDecided
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
-from tests.engine.payment_agent import single_wait
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.run_recovery import RunRecovery
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from tests import effect_log
 from tests.engine.compacted_agents import PADDING, steps, worker
 from tests.engine.crash_scenario import Scenario
 from tests.engine.thread_agents import CLERK_ASKS, support
-from tests.outcomes import expect
+from tests.outcomes import expect, present
 
 # Threads -----------------------------------------------------------------------------
 
@@ -168,8 +168,7 @@ class Close(Conversation):
     def then(self) -> None:
         self.sweep()
         self.thread().close()
-        state = self.thread().look()
-        assert state is not None
+        state = present(self.thread().look())
         assert "finished" == state.status
         assert ["one", "1: one", "two", "2: two"] == self.texts()
 

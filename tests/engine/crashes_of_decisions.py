@@ -25,9 +25,8 @@ from tests import effect_log
 from tests.engine import payment_agent
 from tests.engine.agent_builders import make_boss
 from tests.engine.crash_scenario import DAY, RunToItsEnd, Scenario, tell
-from tests.engine.payment_agent import single_wait
 from tests.engine.test_grants import SMALL, make_pay, turns
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.scripts import call
 from tests.stores import StoreWithListingTime
 

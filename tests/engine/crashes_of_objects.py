@@ -13,7 +13,6 @@ from tests.engine import attachment_agents
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.attachment_agents import PHOTO, three_deep
 from tests.engine.crash_scenario import DAY, RunToItsEnd, Scenario
-from tests.engine.payment_agent import single_wait
 from tests.engine.test_erasing_runs import (
     assert_only_tombstone,
     start_listening,
@@ -21,7 +20,7 @@ from tests.engine.test_erasing_runs import (
     start_waiting,
 )
 from tests.engine.test_publish import make_price, script
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.scripts import call
 
 # Published events --------------------------------------------------------------------

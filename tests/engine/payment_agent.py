@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from continuations import Runner, Suspended, ToolContext, Wait, tool
+from continuations import Runner, ToolContext, Wait, tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss, text_tool
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.scripts import Script, call
 
 ONE_PAY_SCRIPT: Script = {"go": [[call("pay")], "end"]}
@@ -28,13 +28,7 @@ def make_pay_tool(policy: Any = True) -> Any:
 
 
 def start_and_get_wait(runner: Runner, run_id: str = "r1") -> Wait:
-    return only_wait(runner.start("go", run_id=run_id))
-
-
-def single_wait(outcome: object) -> Wait:
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
-    return wait
+    return single_wait(runner.start("go", run_id=run_id))
 
 
 def make_payment_runner(

@@ -32,9 +32,9 @@ from tests.engine.agent_builders import (
     root_tool_results,
     should_pause_after,
 )
-from tests.engine.payment_agent import make_pay_tool, single_wait, start_and_get_wait
+from tests.engine.payment_agent import make_pay_tool, start_and_get_wait
 from tests.engine.shared_store import SharedStore
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment
 from tests.scripts import call
 

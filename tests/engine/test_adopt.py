@@ -35,7 +35,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import tool_results
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 
 
 @tool(approval=ApprovalPolicy(expires_after=timedelta(days=2)))
@@ -158,7 +158,7 @@ def test_approved_call_that_was_not_started_waits_again() -> None:
     agent = make_boss(pay)
     runner = Runner(agent, store="memory:")
 
-    wait = only_wait(runner.adopt(approved(started(agent)), run_id="jane-1"))
+    wait = single_wait(runner.adopt(approved(started(agent)), run_id="jane-1"))
 
     assert wait.note is not None
     assert "valid in one run only" in wait.note
@@ -283,9 +283,7 @@ def test_approval_of_a_contract_that_is_not_known_opens_the_wait_again() -> None
     runner = Runner(agent, store=store)
     runner.decide(outcome.waits[0].id, Approve())
 
-    again = expect(runner.resume("jane-1"), Suspended)
-
-    runner.decide(again.waits[0].id, Approve())
+    runner.decide(single_wait(runner.resume("jane-1")).id, Approve())
     assert isinstance(runner.resume("jane-1"), Finished)
 
 
@@ -383,7 +381,7 @@ def test_unknown_outcome_of_an_adopted_run_has_its_requester() -> None:
     source = version_in_which_a_call_is_started(old)
     runner = AsyncRunner(agent, store="memory:")
 
-    wait = only_wait(asyncio.run(runner.adopt(source, run_id="adopted", by="ann")))
+    wait = single_wait(asyncio.run(runner.adopt(source, run_id="adopted", by="ann")))
 
     assert "unknown" == wait.kind
     deciding = Runner(agent, store=runner.store)

@@ -27,7 +27,7 @@ from continuations.tools import Tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss, root_tool_results
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 from tests.scripts import call, scripted_model
 
 
@@ -140,7 +140,7 @@ def test_condition_of_an_agent_gets_the_arguments_of_each_tool() -> None:
     script: Any = {"go": [[call("pay", cents=n) for n in (4, 5, 20)], "end"]}
     runner = Runner(make_boss(script, make_tool(), approval=is_large), store="memory:")
 
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
 
     assert {"cents": 20} == wait.arguments
     runner.decide(wait.id, Answer("paid by hand"))

@@ -12,7 +12,7 @@ from continuations.models.scripted import ScriptedModel
 from continuations.prices import Prices
 from continuations.threads import Thread
 from continuations_storage import MemoryStore
-from tests.outcomes import expect
+from tests.outcomes import expect, present
 
 KEY = "customer 42"
 
@@ -88,9 +88,8 @@ def test_posting_process_takes_in_no_message(thread: Thread[Any]) -> None:
     """It has no model; a message that is there when it makes the thread stays."""
     thread.post("one")
     thread.post("two")
-    state = thread.look()
+    state = present(thread.look())
 
-    assert state is not None
     assert "resting" == state.status
     assert 0 == state.run_state.run.last_inbox_number
 
@@ -149,9 +148,8 @@ def test_description_and_budget_are_stored(store: MemoryStore) -> None:
         settings={"temperature": 0},
     )
     thread.post("Hello")
-    state = thread.look()
+    state = present(thread.look())
 
-    assert state is not None
     run = state.run_state.run
     assert (("team", "a"),) == run.labels
     assert "T" == run.title

@@ -30,7 +30,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 
 
 @dataclass
@@ -116,7 +116,7 @@ def test_agent_asks_about_a_call() -> None:
     judge, paid = Judge(), list[int]()
     runner = Runner(clerk(judge, paid, on_trip="ask"), store="memory:")
 
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     assert "too much" in (wait.note or "")
     assert {"cents": 900} == wait.arguments
     assert [7] == paid

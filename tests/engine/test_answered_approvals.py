@@ -14,7 +14,8 @@ from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import root_tool_results
-from tests.engine.payment_agent import make_payment_runner, single_wait
+from tests.engine.payment_agent import make_payment_runner
+from tests.outcomes import single_wait
 from tests.run_environment import RunEnvironment
 from tests.scripts import call
 

@@ -29,7 +29,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import wait_tool
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 
 booked: list[object] = []
 # The tool calls these functions with the id of its wait.
@@ -289,7 +289,7 @@ def test_adopt_of_bytes_whose_function_had_begun_asks_a_person(kind: str) -> Non
     case.adopt(_data(case, last))
 
     case.clock.seconds += 3600
-    wait = only_wait(case.runner().resume("a"))
+    wait = single_wait(case.runner().resume("a"))
 
     assert ("unknown", 1) == (wait.kind, wait.stage)
     assert 1 == len(booked)

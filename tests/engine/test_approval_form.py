@@ -30,7 +30,7 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.form_agent import Booking, Ticket
-from tests.engine.payment_agent import single_wait
+from tests.outcomes import single_wait
 from tests.run_environment import RunEnvironment
 from tests.scripts import call, scripted_model
 

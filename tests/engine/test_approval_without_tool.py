@@ -32,9 +32,9 @@ from continuations_storage.faults import ForwardingStore
 from tests import effect_log, scripts
 from tests.crash_points import every_crash, remaining_keys
 from tests.engine.agent_builders import should_pause_after
-from tests.engine.payment_agent import make_pay_tool, single_wait
+from tests.engine.payment_agent import make_pay_tool
 from tests.ledger.damage import all_objects
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.scripts import call
 
 STOPPING = ApprovalPolicy(

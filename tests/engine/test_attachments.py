@@ -78,9 +78,7 @@ def test_a_model_sees_the_input_and_the_results_of_tools(store: MemoryStore) -> 
 
     later = Runner(three_deep(SCRIPT), store=store)
     later.decide(suspended.waits[0].id, Approve())
-    end = expect(later.resume("r1"), Finished)
-
-    assert "I saw the photo, the chart, the report" == end.output
+    assert "I saw the photo, the chart, the report" == later.resume("r1").result()
     assert ["draw pie", "publish pie"] == effect_log.names()
     assert 3 == len(file_keys(store))
 
@@ -326,8 +324,7 @@ def test_a_start_that_loses_the_race_deletes_only_its_own_attachments() -> None:
     assert 3 == len(file_keys(store))
     [wait] = runner.look("r1").waits
     runner.decide(wait.id, Approve())
-    end = expect(runner.resume("r1"), Finished)
-    assert "I saw the photo, the chart, the report" == end.output
+    assert "I saw the photo, the chart, the report" == runner.resume("r1").result()
 
 
 @pytest.mark.fresh_interpreters
@@ -411,8 +408,7 @@ def test_a_message_to_a_run_may_have_attachments(store: MemoryStore) -> None:
     paused = expect(runner.start("go", run_id="r1"), Suspended)
     assert 1 == Runner([], store=store).send("r1", NEXT)
     runner.decide(paused.waits[0].id, Approve())
-    end = expect(runner.resume("r1"), Finished)
-    assert "I saw the report, the photo" == end.output
+    assert "I saw the report, the photo" == runner.resume("r1").result()
 
 
 # Slow stores ------------------------------------------------------------------

@@ -93,8 +93,7 @@ def test_every_decision_is_a_line_also_after_the_end(clock: ManualClock) -> None
 def test_every_vote_is_a_line_and_the_last_one_is_the_decision() -> None:
     clock = ManualClock()
     runner = make_runner(TWO, make_pay(votes=2), clock=clock)
-    first = expect(runner.start("go", run_id="r"), Suspended)
-    wait_id = first.waits[0].id
+    wait_id = expect(runner.start("go", run_id="r"), Suspended).waits[0].id
     for person in ("kim", "lee"):
         runner.decide(wait_id, Approve(by=person), door=Door("console"))
         clock.seconds += 1
@@ -225,8 +224,7 @@ def test_a_run_without_decisions_has_no_lines() -> None:
 def test_a_damaged_decision_is_named() -> None:
     """An audit that leaves out a line would be a wrong one."""
     runner = make_runner(TWO, make_pay(), clock=ManualClock())
-    first = expect(runner.start("go", run_id="r"), Suspended)
-    wait_id = first.waits[0].id
+    wait_id = expect(runner.start("go", run_id="r"), Suspended).waits[0].id
     runner.decide(wait_id, Approve())
     assert asyncio.run(read_decision(Objects(runner.store), wait_id)) is not None
     key = layout.decision_key(wait_id)

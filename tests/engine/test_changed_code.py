@@ -9,7 +9,7 @@ import pytest
 
 from continuations import Runner
 from tests.engine import app_variants
-from tests.engine.payment_agent import single_wait
+from tests.outcomes import single_wait
 from tests.run_environment import RunEnvironment
 from tests.sampling import sample
 

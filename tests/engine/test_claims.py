@@ -49,13 +49,9 @@ from tests.authoring.test_tool_protocol import OwnTool
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.agent_builders import text_tool
-from tests.engine.payment_agent import (
-    make_payment_runner,
-    single_wait,
-    start_and_get_wait,
-)
+from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
 from tests.ledger.interleaving import InterleavingStore
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment, wait_until
 from tests.scripts import Script, call
 from tests.stores import OneByOneStore, StoreWithListingTime

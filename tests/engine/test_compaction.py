@@ -45,7 +45,7 @@ from tests.engine.compacted_agents import (
     worker,
 )
 from tests.engine.test_thread_cost import CountingStore
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment
 from tests.stores import OneByOneStore
 
@@ -528,9 +528,7 @@ def approved(runner: Runner, outcome: Outcome) -> Outcome:
 def test_approval_after_a_compaction_runs_with_its_edit() -> None:
     """The call is found by our ids, wherever its message stands."""
     runner = Runner(worker(steps(8, ("pay", {"cents": 5}))), store=MemoryStore())
-    outcome = expect(runner.start("go", run_id="r"), Suspended)
-
-    wait = outcome.waits[0]
+    wait = single_wait(runner.start("go", run_id="r"))
     runner.decide(wait.id, Approve(by="kim", arguments={"cents": 4}))
     ended = expect(runner.resume("r"), Finished)
 
@@ -553,9 +551,7 @@ def test_evidence_begins_behind_the_summary() -> None:
 
     agent = worker(steps(8, ("settle", {"cents": 5})), tools=[step, settle])
     runner = Runner(agent, store=MemoryStore())
-    outcome = expect(runner.start("go", run_id="r"), Suspended)
-
-    found = outcome.waits[0].evidence
+    found = single_wait(runner.start("go", run_id="r")).evidence
 
     assert found
     assert {"step"} == {each.source for each in found}
@@ -687,8 +683,7 @@ def test_approval_in_a_shortened_thread() -> None:
     talk(thread)
 
     held = thread.post("pay 5")
-    waiting = expect(held.reply(), Suspended)
-    runner.decide(waiting.waits[0].id, Approve(by="kim"))
+    runner.decide(single_wait(held.reply()).id, Approve(by="kim"))
 
     assert isinstance(held.reply(), Replied)
     assert ["pay 5"] == effect_log.names()

@@ -22,8 +22,8 @@ from continuations.errors import InvalidInput
 from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine.agent_builders import make_boss
-from tests.engine.payment_agent import ONE_PAY_SCRIPT, single_wait, start_and_get_wait
-from tests.outcomes import expect
+from tests.engine.payment_agent import ONE_PAY_SCRIPT, start_and_get_wait
+from tests.outcomes import expect, single_wait
 from tests.scripts import Script, call
 
 

@@ -31,11 +31,10 @@ from tests.engine.payment_agent import (
     PAY_SCRIPT,
     make_pay_tool,
     make_payment_runner,
-    single_wait,
     start_and_get_wait,
 )
 from tests.engine.test_grants import make_pay, make_runner
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment, wait_until
 from tests.scripts import Script, call
 

@@ -37,8 +37,7 @@ from tests.engine.agent_builders import (
     root_tool_results,
     should_pause_after,
 )
-from tests.engine.payment_agent import single_wait
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.scripts import call
 
 DENIED = "DENIED: a rule refused"

@@ -33,7 +33,7 @@ from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import text_tool
 from tests.ledger.runs import run_async
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.stores import keys_and_bodies
 
 PIN = "planted-pin-9876"
@@ -87,18 +87,12 @@ def clerk(*script: Any, tools: tuple[Any, ...] = (send, find, seat)) -> Agent:
     return Agent("clerk", tools=list(tools), model=ScriptedModel(list(script)))
 
 
-def wait_of(outcome: Any) -> Wait:
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
-    return wait
-
-
 def test_wait_has_the_title_and_its_stored_object_has_no_secret() -> None:
     """The value stands in the versions of the run, and nowhere else."""
     store = MemoryStore()
     seen: list[Wait] = []
     runner = Runner(clerk(SEND, "done"), store=store, notify=seen.append)
-    wait = wait_of(runner.start("Pay Kim", run_id="jane-1", by="mara"))
+    wait = single_wait(runner.start("Pay Kim", run_id="jane-1", by="mara"))
 
     stored = runner.wait(wait.id)
     for each in (wait, stored, seen[0], runner.look("jane-1").waits[0]):
@@ -153,7 +147,7 @@ def test_evidence_has_no_secret_of_an_earlier_call() -> None:
     agent = Agent(
         "clerk", tools=[send, log_in], model=ScriptedModel([first, SEND, "done"])
     )
-    [finding] = wait_of(run(agent, "Pay Kim")).evidence
+    [finding] = single_wait(run(agent, "Pay Kim")).evidence
     assert "logged in with [secret]" == finding.text
 
 
@@ -167,7 +161,9 @@ def test_evidence_of_an_unknown_outcome_has_no_secret_of_an_earlier_call() -> No
 
     first = ToolCall("log_in", {"password": "planted-password"})
     script = ScriptedModel([first, ToolCall("wire", {"cents": 5}), "done"])
-    wait = wait_of(run(Agent("clerk", tools=[wire, log_in], model=script), "Pay Kim"))
+    wait = single_wait(
+        run(Agent("clerk", tools=[wire, log_in], model=script), "Pay Kim")
+    )
 
     assert "unknown" == wait.kind
     [finding] = wait.evidence
@@ -176,7 +172,7 @@ def test_evidence_of_an_unknown_outcome_has_no_secret_of_an_earlier_call() -> No
 
 def test_call_of_a_secret_is_masked_in_the_json_of_its_run() -> None:
     outcome = run(clerk(SEND, "done"), "Pay Kim")
-    wait_of(outcome)
+    single_wait(outcome)
 
     def form(detail: Detail) -> dict[str, Any]:
         run = outcome.continuation
@@ -207,13 +203,13 @@ def test_edit_keeps_the_secret_that_nobody_saw(storeless: bool) -> None:
     agent = clerk(SEND, "done")
     if storeless:
         outcome = run(agent, "Pay Kim")
-        wait = wait_of(outcome)
+        wait = single_wait(outcome)
         edit = Approve(by="kim", arguments={**wait.arguments, "cents": 5})
         data = outcome.continuation.to_bytes()
         assert isinstance(resume(data, agent, answers={wait.id: edit}), Finished)
     else:
         runner = Runner(agent, store="memory:")
-        wait = wait_of(runner.start("Pay Kim", run_id="jane-1"))
+        wait = single_wait(runner.start("Pay Kim", run_id="jane-1"))
         edit = Approve(by="kim", arguments={**wait.arguments, "cents": 5})
         decision = runner.decide(wait.id, edit)
         assert PIN not in str(decision)
@@ -226,7 +222,7 @@ def test_edit_keeps_the_secret_that_nobody_saw(storeless: bool) -> None:
 def test_edit_of_a_secret_is_refused() -> None:
     """Its decision would show the new value to everyone."""
     runner = Runner(clerk(SEND, "done"), store="memory:")
-    wait = wait_of(runner.start("Pay Kim", run_id="jane-1"))
+    wait = single_wait(runner.start("Pay Kim", run_id="jane-1"))
 
     with pytest.raises(DecisionRefused, match=r'leave "\[secret\]" in its place'):
         runner.decide(wait.id, Approve(arguments={**wait.arguments, "pin": "new"}))
@@ -242,11 +238,11 @@ def test_edit_that_the_tool_would_change_shows_no_secret_in_its_note() -> None:
 
     script = [ToolCall("pay", {"cents": 5.0, "pin": PIN}), "done"]
     runner = Runner(clerk(*script, tools=(pay,)), store="memory:")
-    wait = wait_of(runner.start("Pay Kim", run_id="jane-1"))
+    wait = single_wait(runner.start("Pay Kim", run_id="jane-1"))
     huge = {**wait.arguments, "cents": 12345678901234567890123}
     runner.decide(wait.id, Approve(arguments=huge))
 
-    again = wait_of(runner.resume("jane-1"))
+    again = single_wait(runner.resume("jane-1"))
 
     assert again.note is not None
     assert PIN not in again.note
@@ -255,7 +251,7 @@ def test_edit_that_the_tool_would_change_shows_no_secret_in_its_note() -> None:
 
 def test_wait_of_a_tool_hides_its_secrets_and_has_no_title() -> None:
     """The call has run already, so no sentence says what will happen."""
-    wait = wait_of(run(clerk(ToolCall("seat", {"pin": PIN}), "done"), "Sit"))
+    wait = single_wait(run(clerk(ToolCall("seat", {"pin": PIN}), "done"), "Sit"))
 
     assert "question" == wait.kind
     assert wait.title is None
@@ -265,11 +261,11 @@ def test_wait_of_a_tool_hides_its_secrets_and_has_no_title() -> None:
 def test_secret_stays_masked_after_its_tool_was_removed() -> None:
     """The row of the call knows its secrets, also for a process without the tool."""
     runner = Runner(clerk(SEND, "done"), store=MemoryStore())
-    wait = wait_of(runner.start("Pay Kim", run_id="jane-1"))
+    wait = single_wait(runner.start("Pay Kim", run_id="jane-1"))
     runner.decide(wait.id, Approve(by="kim"))
     other = Runner(clerk("done", tools=(find,)), store=runner.store)
 
-    again = wait_of(other.resume("jane-1", reopen=True))
+    again = single_wait(other.resume("jane-1", reopen=True))
 
     assert wait.id != again.id
     assert "[secret]" == again.arguments["pin"]
@@ -280,7 +276,7 @@ def test_evidence_is_the_newest_results_since_the_last_user_message() -> None:
     """It is bounded, on one line, and has no secret of the call."""
     calls = [ToolCall("find", {"query": f"q{number}"}) for number in range(8)]
     script = [*calls[:3], calls[3:], SEND, "done"]
-    wait = wait_of(run(clerk(*script), "Pay Kim"))
+    wait = single_wait(run(clerk(*script), "Pay Kim"))
 
     found = wait.evidence
     assert MAX_FINDINGS == len(found)
@@ -306,7 +302,9 @@ def test_evidence_is_never_cut_without_a_sign(chars: int, ending: str) -> None:
         return content
 
     calls = [ToolCall("balance", {}), SEND, "done"]
-    [finding] = wait_of(run(clerk(*calls, tools=(balance, send)), "Pay Kim")).evidence
+    [finding] = single_wait(
+        run(clerk(*calls, tools=(balance, send)), "Pay Kim")
+    ).evidence
 
     whole = escape_invisible(content)
     is_whole = whole == finding.text
@@ -336,7 +334,7 @@ def test_words_of_an_agent_end_with_a_sign_if_there_are_more() -> None:
                 }
             ],
         }
-        shown.append(wait_of(run(clerk(reply, "done"), "Pay Kim")).agent_words)
+        shown.append(single_wait(run(clerk(reply, "done"), "Pay Kim")).agent_words)
 
     assert [True, False, False, True] == [str(each).endswith("…") for each in shown]
     assert ["x" * 400, "x" * 399 + "…"] == shown[2:]
@@ -347,7 +345,7 @@ def test_evidence_of_an_agent_is_marked_as_its_words() -> None:
     """A model wrote it, and its words are not checked."""
     helper = Agent("helper", tools=[], model=ScriptedModel(["I checked the IBAN."]))
     script = [ToolCall("helper", {"input": "check"}), SEND, "done"]
-    wait = wait_of(run(clerk(*script, tools=(send, helper)), "Pay Kim"))
+    wait = single_wait(run(clerk(*script, tools=(send, helper)), "Pay Kim"))
 
     [finding] = wait.evidence
     assert ("helper", "I checked the IBAN.", True) == (
@@ -369,7 +367,7 @@ def test_agents_words_are_those_of_the_turn_that_made_the_call() -> None:
             }
         ],
     }
-    wait = wait_of(run(clerk(reply, "done"), "Pay Kim"))
+    wait = single_wait(run(clerk(reply, "done"), "Pay Kim"))
 
     assert r"It is due,\nso I pay with [secret]." == wait.agent_words
 
@@ -378,7 +376,7 @@ def test_tool_that_declares_nothing_has_a_wait_without_a_display() -> None:
     """The display takes no bytes."""
     pay = text_tool("pay", "paid {cents}", {"cents": int}, approval=True)
     script = [ToolCall("find", {"query": "q"}), ToolCall("pay", {"cents": 5}), "done"]
-    wait = wait_of(run(clerk(*script, tools=(pay, find)), "Pay Kim"))
+    wait = single_wait(run(clerk(*script, tools=(pay, find)), "Pay Kim"))
 
     assert wait.display is None
     assert ((), {}, None, None) == (
@@ -396,7 +394,7 @@ def test_display_stays_small(store: MemoryStore) -> None:
         found = [ToolCall("find", {"query": "q" * length}) for _ in range(9)]
         long = ToolCall("send", {"to": "k", "cents": 5, "pin": PIN})
         runner = Runner(clerk(*found, long, "done"), store=store)
-        wait = wait_of(runner.start("Pay", run_id=f"run-{length}"))
+        wait = single_wait(runner.start("Pay", run_id=f"run-{length}"))
         sizes.append(len(run_async(store.read(f"waits/{wait.id}"))))
 
     assert sizes[1] <= sizes[0] + 200
@@ -414,7 +412,7 @@ def test_edit_of_an_editable_argument_keeps_the_secret_beside_it() -> None:
 
     script = [ToolCall("pay", {"cents": 500, "pin": PIN}), "done"]
     runner = Runner(clerk(*script, tools=(pay,)), store="memory:")
-    wait = wait_of(runner.start("Pay Kim", run_id="jane-1"))
+    wait = single_wait(runner.start("Pay Kim", run_id="jane-1"))
 
     runner.decide(wait.id, Approve(arguments={**wait.arguments, "cents": 5}))
 
@@ -428,7 +426,7 @@ def test_adopted_wait_keeps_its_words_and_forgets_the_requester() -> None:
     first.start("Pay Kim", run_id="jane-1", by="mara")
     other = Runner(clerk("unused", "done"), store="memory:")
 
-    wait = wait_of(other.adopt(first.look("jane-1"), run_id="jane-2"))
+    wait = single_wait(other.adopt(first.look("jane-1"), run_id="jane-2"))
 
     assert ("Send €12,400.00 to Kim", None) == (wait.title, wait.requester)
     assert "[secret]" == wait.arguments["pin"]

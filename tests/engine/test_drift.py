@@ -34,7 +34,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, Operation, on, refused
 from tests import effect_log, scripts
 from tests.engine.drift_agents import CHANGES, CLERK
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.python_path import python_path
 from tests.run_environment import ROOT, TIMEOUT_SECONDS
 from tests.sampling import RUNS_ALL_CASES, sample
@@ -367,7 +367,7 @@ def voted_without_decision() -> tuple[list[str], MemoryStore]:
     """Return a wait and a store in which the last voter died before the decision."""
     store = MemoryStore()
     agent = Agent("boss", tools=[voted(pay)], model=PAYS)
-    wait = only_wait(Runner(agent, store=store).start("go", run_id="r1"))
+    wait = single_wait(Runner(agent, store=store).start("go", run_id="r1"))
     Runner([], store=store).decide(wait.id, Approve(by="kim"))
 
     away = on("create", refused(), prefix="runs/r1/in/d-", times=99)

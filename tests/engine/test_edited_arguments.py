@@ -25,10 +25,9 @@ from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import (
     PAY_SCRIPT,
     make_payment_runner,
-    single_wait,
     start_and_get_wait,
 )
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.scripts import Script, call
 
 

@@ -40,7 +40,7 @@ from tests.engine.payment_agent import (
     start_and_get_wait,
 )
 from tests.ledger.interleaving import InterleavingStore
-from tests.outcomes import expect
+from tests.outcomes import expect, present
 from tests.sampling import sample
 from tests.scripts import call
 
@@ -174,9 +174,8 @@ def test_wait_that_is_closed_by_cancel_records_the_reason(store: MemoryStore) ->
     wait = start_and_get_wait(runner)
     runner.cancel("r1", reason="Enough.", by="kim")
 
-    made = asyncio.run(read_decision(Objects(store), wait.id))
+    made = present(asyncio.run(read_decision(Objects(store), wait.id)))
 
-    assert made is not None
     assert ("cancel", "Enough.", wait.digest) == (made.kind, made.reason, made.digest)
 
 

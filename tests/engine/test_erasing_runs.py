@@ -32,7 +32,7 @@ from continuations_storage.contract import Changes, Committed, committer
 from continuations_storage.faults import ForwardingStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, text_tool
-from tests.outcomes import expect
+from tests.outcomes import expect, present, single_wait
 from tests.scripts import Script
 from tests.stores import ZSTD_MAGIC
 
@@ -240,8 +240,7 @@ def test_damaged_run_is_erased_with_all_its_keys(
 def start_voting(store: Store, clock: ManualClock) -> None:
     """Start a run whose last voter dies before the decision of the votes."""
     runner = make_runner(store, clock)
-    outcome = expect(runner.start("vote", run_id="r1", labels=LABELS), Suspended)
-    wait_id = outcome.waits[0].id
+    wait_id = single_wait(runner.start("vote", run_id="r1", labels=LABELS)).id
     runner.decide(wait_id, Approve(by="kim"))
     dies = faults.on("create", faults.crashed("before"), prefix="runs/r1/in/d-")
     with suppress(faults.Crash):
@@ -333,8 +332,7 @@ class FreezingStore(ForwardingStore):
 
     async def _commit(self, changes: Changes) -> Committed:
         await self._freeze_once()
-        commit = committer(self.inner)
-        assert commit is not None
+        commit = present(committer(self.inner))
         return self._die_once(await commit(changes))
 
     def _die_once(self, result: T) -> T:

@@ -16,7 +16,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results, text_tool
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -228,8 +228,7 @@ def test_catch_all_handlers_do_not_stop_a_suspension(
     child = Agent("child", tools=[pay], model=model)
     runner = Runner(Agent("boss", tools=[child], model=model), store=MemoryStore())
 
-    outcome = expect(runner.start("go", run_id="r"), Suspended)
-    runner.decide(outcome.waits[0].id, Approve())
+    runner.decide(single_wait(runner.start("go", run_id="r")).id, Approve())
     ended = expect(runner.resume("r"), Finished)
 
     assert (["pay x"], ["A done"]) == (

@@ -27,7 +27,7 @@ from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import Hooks
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
-from tests.outcomes import expect
+from tests.outcomes import expect, present
 
 KEY = "customer 42"
 REPLY = "It arrives tomorrow at nine."
@@ -129,8 +129,7 @@ async def test_follower_goes_on_over_rests_and_runs() -> None:
 async def test_follower_after_a_state_gets_what_came_since() -> None:
     thread = make_runner(MemoryStore()).thread(key=KEY)
     await thread.send("one")
-    state = await thread.look()
-    assert state is not None
+    state = present(await thread.look())
     await thread.send("two")
     found = await until(thread.follow(after=state).__aiter__(), is_reply)
     added = [each for each in found if isinstance(each, MessageAdded)]

@@ -29,7 +29,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests import effect_log
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, present, single_wait
 
 pytestmark = pytest.mark.usefixtures("environment")
 
@@ -83,7 +83,7 @@ def start(second: dict[str, Any]) -> tuple[Runner, Wait]:
     first = arguments("100.00", address={"city": "Bonn", "floor": 2})
     model = ScriptedModel([ToolCall("pay", first), ToolCall("pay", second), "Done."])
     runner = Runner(Agent("accounts", tools=[pay], model=model), store=MemoryStore())
-    wait = only_wait(runner.start("Pay", run_id="r"))
+    wait = single_wait(runner.start("Pay", run_id="r"))
     return runner, wait
 
 
@@ -294,8 +294,7 @@ def test_suggested_condition_is_accepted_for_each_kind_of_argument() -> None:
     runner, wait = start(arguments("1.00"))
     for name in wait.arguments:
         grant = Grant("pay", on(name, maximun=1))
-        text = run_grants.example_condition(wait, grant)
-        assert text is not None
+        text = present(grant_checks.example_condition(wait, grant))
         suggested = json.loads(text)
         assert run_grants.find_problem(wait, Grant("pay", suggested)) is None, text
         assert (name == "only") == (name not in suggested["properties"]), text
@@ -311,7 +310,7 @@ def close(kind: Literal["wage"] = "wage") -> str:
 def test_error_suggests_no_condition_where_none_works() -> None:
     model = ScriptedModel([ToolCall("close", {}), ToolCall("close", {}), "Done."])
     runner = Runner(Agent("books", tools=[close], model=model), store=MemoryStore())
-    wait = only_wait(runner.start("Close", run_id="r"))
+    wait = single_wait(runner.start("Close", run_id="r"))
 
     useless = Grant("close", on("kind", const="wage"))
 
@@ -359,8 +358,7 @@ def start_charge(another_pin: int = 0) -> tuple[Runner, Wait]:
         [ToolCall("charge", call), ToolCall("charge", other), "Done."]
     )
     runner = Runner(Agent("till", tools=[charge], model=model), store=MemoryStore())
-    outcome = expect(runner.start("Charge", run_id="r"), Suspended)
-    return runner, outcome.waits[0]
+    return runner, single_wait(runner.start("Charge", run_id="r"))
 
 
 def find_no_problem(wait: Wait, grant: object) -> None:

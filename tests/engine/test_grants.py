@@ -32,8 +32,7 @@ from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, text_tool
-from tests.engine.payment_agent import single_wait
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.scripts import call, scripted_model
 
 SMALL = {"properties": {"cents": {"maximum": 100}}}

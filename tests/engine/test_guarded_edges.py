@@ -37,7 +37,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.prices import Price, Prices, Usage
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 
 
 def large(call: CallInfo) -> Tripped | None:
@@ -95,8 +95,7 @@ def test_approved_call_of_a_guardrail_that_asks_runs() -> None:
     paid: list[Any] = []
     asking = Guardrails(tools=[Guardrail(check=large, on_trip="ask")])
     runner = payer(paid, "good", asking)
-    waiting = expect(runner.start("go", run_id="r"), Suspended)
-    runner.decide(waiting.waits[0].id, Approve(by="kim"))
+    runner.decide(single_wait(runner.start("go", run_id="r")).id, Approve(by="kim"))
 
     assert isinstance(runner.resume("r"), Finished)
     assert [("good", 500)] == paid

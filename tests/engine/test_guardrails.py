@@ -26,7 +26,7 @@ from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import CallInfo, ReplyInfo, TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.engine.agent_builders import text_tool
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 
 SECRET = "4111 1111"
 
@@ -171,9 +171,7 @@ def test_guardrail_on_the_output_reads_the_typed_output() -> None:
         output_type=int,
         guardrails=Guardrails(output=[Guardrail(check=small, on_trip="retry")]),
     )
-    finished = expect(run(agent, "go"), Finished)
-
-    assert 7 == finished.output
+    assert 7 == run(agent, "go").result()
 
 
 def test_refused_output_of_a_thread_is_never_given_later() -> None:
@@ -271,7 +269,7 @@ def test_guardrail_can_ask_a_person(approval: Any) -> None:
     paid: list[int] = []
     call = [ToolCall("pay", {"cents": 900}), "done"]
     runner = Runner(payments("ask", call, paid, approval=approval), store="memory:")
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     assert "approval" == wait.kind
     assert "The guardrail large asks for this approval: more than 100" == wait.note
     assert [] == paid

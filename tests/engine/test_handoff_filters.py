@@ -24,7 +24,7 @@ from tests.clocks import ManualClock
 from tests.core.rows import new_state
 from tests.engine.agent_builders import wait_tool
 from tests.engine.handoff_agents import look_up
-from tests.outcomes import expect
+from tests.outcomes import expect, present
 
 Messages: TypeAlias = list[dict[str, Any]]
 
@@ -216,8 +216,7 @@ def test_filter_that_fails_leaves_the_conversation_where_it_is(
     assert "The filter failed." == thread.send("B?").output
     assert [] == seen
     assert problem in caplog.text
-    found = thread.look()
-    assert found is not None
+    found = present(thread.look())
     result = found.root.messages[-2]
     assert "tool" == result["role"]
     text = "ERROR: the call was not executed: the filter of the handoff "

@@ -37,7 +37,7 @@ from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import text_tool
 from tests.engine.handoff_agents import Shop, boss, last_of, look_up, refund
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment
 
 RUN = "r1"
@@ -205,7 +205,7 @@ def shop_with_approval(summary: str | None = None) -> Shop:
 @pytest.mark.parametrize("says_yes", [True, False])
 def test_handoff_may_wait_for_a_person(says_yes: bool) -> None:
     shop, store = shop_with_approval("Escalate: {reason}"), MemoryStore()
-    wait = only_wait(shop.runner(store).start("help", run_id=RUN))
+    wait = single_wait(shop.runner(store).start("help", run_id=RUN))
     assert "Escalate: angry" == (wait.display and wait.display.title)
     assert {"reason": "angry", "urgent": False} == wait.arguments
 
@@ -461,9 +461,7 @@ def test_grant_of_an_agent_covers_no_call_of_the_next_one() -> None:
     approval = Approve(by="kim", remember=Grant("pay"))
     runner.decide(waiting.waits[0].id, approval)
 
-    again = expect(runner.resume(RUN), Suspended)
-
-    assert ("boss", "first", "second", "pay") == again.waits[0].path
+    assert ("boss", "first", "second", "pay") == single_wait(runner.resume(RUN)).path
     assert ["first 1"] == paid
 
 

@@ -27,7 +27,7 @@ from continuations_storage import MemoryStore, Store
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import root_tool_results
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 
 
 class Job:
@@ -65,7 +65,7 @@ class Job:
         )
 
     def start(self) -> Wait:
-        return only_wait(self.runner().start("go", run_id="r1"))
+        return single_wait(self.runner().start("go", run_id="r1"))
 
     def beat(self, extend: float = 60) -> Wait:
         """Send a heartbeat."""

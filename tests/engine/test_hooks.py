@@ -35,7 +35,7 @@ from continuations.hooks import (
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from tests.engine.agent_builders import text_tool
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 
 SECRET = "sk-live-1234"
 
@@ -74,7 +74,7 @@ def test_changed_arguments_are_those_that_are_approved_and_run() -> None:
     """The wait shows them, the digest covers them, and the tool gets them."""
     paid: list[int] = []
     runner = Runner(pay_agent(CALL, Hooks(before_tool=cap), paid), store="memory:")
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     assert {"cents": 100} == wait.arguments
 
     runner.decide(wait.id, Approve(by="kim"))

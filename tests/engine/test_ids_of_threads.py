@@ -26,7 +26,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.threads import Thread
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import text_tool
-from tests.outcomes import expect
+from tests.outcomes import expect, present
 
 KEY = "customer 42"
 FIRST = thread_run_id("support", KEY, 1)
@@ -127,9 +127,7 @@ def taken(
 
 
 def _ticket(runner: Runner) -> Any:
-    ticket = runner.thread(key=KEY).ticket(1)
-    assert ticket is not None
-    return ticket
+    return present(runner.thread(key=KEY).ticket(1))
 
 
 USES: dict[str, Callable[[Runner, Thread[Any]], Any]] = {

@@ -35,7 +35,7 @@ from tests.engine import agent_builders, payment_agent
 from tests.engine.agent_builders import make_boss, text_tool
 from tests.engine.payment_agent import ONE_PAY_SCRIPT
 from tests.ledger.damage import all_objects, overwrite
-from tests.outcomes import expect
+from tests.outcomes import expect, present
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 from tests.stores import OneByOneStore
@@ -491,8 +491,7 @@ def test_close_of_a_full_thread_is_accepted(
 
     thread.close()
 
-    closed = thread.look()
-    assert closed is not None
+    closed = present(thread.look())
     assert "finished" == closed.status
 
 

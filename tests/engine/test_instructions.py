@@ -32,8 +32,7 @@ from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import root_tool_results, should_pause_after, text_tool
-from tests.engine.payment_agent import single_wait
-from tests.outcomes import expect
+from tests.outcomes import expect, present, single_wait
 
 
 def _system_texts(outcome: Outcome) -> list[str]:
@@ -599,8 +598,7 @@ def test_rewound_thread_takes_the_present_instructions(store: MemoryStore) -> No
     """The system message of a later version is gone; the next message has its own."""
     Code(store, "OLD").thread.send("one")
     new = Code(store, "NEW")
-    first = new.thread.look()
-    assert first is not None
+    first = present(new.thread.look())
     last = new.thread.send("two")
     new.runner.rewind(last.run_id, version=first.version)
 

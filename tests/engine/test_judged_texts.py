@@ -132,9 +132,7 @@ def test_input_waits_for_a_person_before_the_model_reads_it() -> None:
     assert ("input", {"input": "a fish"}) == (wait.kind, wait.arguments)
     assert [] == model.requests
     runner.decide(wait.id, Approve(by="kim"))
-    finished = expect(runner.resume("r"), Finished)
-
-    assert "well" == finished.output
+    assert "well" == runner.resume("r").result()
     assert 1 == len(model.requests)
 
 
@@ -214,8 +212,7 @@ def test_other_people_are_asked_after_the_deadline() -> None:
     data = suspended(resume(data, agent, clock=clock)).continuation.to_bytes()
     [wait] = suspended(resume(data, agent, clock=clock)).waits
     answers = {wait.id: Approve(by="lee")}
-    finished = expect(resume(data, agent, answers=answers, clock=clock), Finished)
-    assert "a fish" == finished.output
+    assert "a fish" == resume(data, agent, answers=answers, clock=clock).result()
 
 
 def test_guardrail_that_refuses_counts_behind_one_that_asks() -> None:
@@ -362,8 +359,7 @@ def test_typed_output_is_shown_as_the_model_wrote_it() -> None:
     assert '{"name": "fish"}' == judged_text(wait)
     data = run(agent, "go").continuation.to_bytes()
     [wait] = suspended(resume(data, agent)).waits
-    finished = expect(resume(data, agent, answers={wait.id: Approve()}), Finished)
-    assert Dish("fish") == finished.output
+    assert Dish("fish") == resume(data, agent, answers={wait.id: Approve()}).result()
 
 
 def test_cancelled_run_returns_nothing() -> None:

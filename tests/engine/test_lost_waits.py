@@ -49,7 +49,7 @@ from tests.crash_points import every_crash, remaining_keys
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import pay
 from tests.hostile.editable_store import EditableStore
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 from tests.scripts import Line, call
 
 
@@ -181,8 +181,7 @@ def test_answer_of_a_wait_that_is_lost_leaves_the_run_resumable() -> None:
     """Its digest is that of the lost wait, and the call counts as started again."""
     store, clock = EditableStore(), ManualClock()
     runner = make_runner(store, clock, lambda: external("scan"))
-    outcome = expect(runner.start("go", run_id="r1"), Suspended)
-    runner.decide(outcome.waits[0].id, Answer("7 pages"))
+    runner.decide(single_wait(runner.start("go", run_id="r1")).id, Answer("7 pages"))
     parked = newest_version(runner)
 
     lose_versions_after(store, clock, parked - 1, parked)
@@ -196,7 +195,7 @@ def test_answer_of_a_wait_that_is_lost_leaves_the_run_resumable() -> None:
 def test_second_verdict_after_an_error_is_told_what_was_recorded() -> None:
     store = EditableStore()
     runner = make_runner(store, ManualClock(), lambda: external("scan"))
-    wait = only_wait(runner.start("go", run_id="r1"))
+    wait = single_wait(runner.start("go", run_id="r1"))
     runner.decide(wait.id, Fail("the paper jammed", by="scanner"))
     assert ["receipt Rome"] == effect_log.names()
 

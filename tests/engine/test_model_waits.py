@@ -15,7 +15,6 @@ from continuations import (
     Failed,
     Finished,
     Runner,
-    Suspended,
     Wait,
     resume,
     run,
@@ -37,7 +36,7 @@ from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.prices import Usage
 from tests.clocks import ManualClock
 from tests.engine.shared_store import SharedStore
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 
 
 class Limited:
@@ -73,8 +72,7 @@ class Limited:
 
 def only_wait(outcome: object) -> Wait:
     """Return the only wait of a suspended run, which must be one for a model."""
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
+    wait = single_wait(outcome)
     assert "model" == wait.kind
     return wait
 
@@ -369,9 +367,7 @@ def test_pending_reply_is_polled_and_the_model_asked_once() -> None:
         shared.clock.seconds += 100
         only_wait(runner.resume("r"))
     shared.clock.seconds += 100
-    outcome = expect(runner.resume("r"), Finished)
-
-    assert "done" == outcome.output
+    assert "done" == runner.resume("r").result()
     assert 1 == len(model.requests)
     assert ["reply-0-0", "reply-0-1", "reply-0-2"] == model.polls
     assert [] == shared.keys("markers/", "waits/")
@@ -428,9 +424,7 @@ def test_message_waits_until_the_pending_reply_is_there() -> None:
     only_wait(runner.resume("r"))
     shared.clock.seconds += 100
 
-    outcome = expect(runner.resume("r"), Finished)
-
-    assert "second" == outcome.output
+    assert "second" == runner.resume("r").result()
     assert ["go", "first", "and more"] == [
         message.content for message in model.requests[-1].messages
     ]

@@ -50,7 +50,7 @@ from tests.crash_points import every_crash, remaining_keys
 from tests.engine import agent_builders
 from tests.engine.agent_builders import make_boss, root_tool_results, wait_tool
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 from tests.scripts import Script, call, scripted_model
 
 DAY = timedelta(days=1)
@@ -136,7 +136,7 @@ class Office:
         )
 
     def start(self, **options: Any) -> Wait:
-        return only_wait(self.runner.start("go", run_id="r", **options))
+        return single_wait(self.runner.start("go", run_id="r", **options))
 
     def end_by(self, act: Act) -> list[str]:
         """Start, let people or time act, sweep, and return the types of the notices."""
@@ -450,8 +450,7 @@ def test_notices_of_a_dead_worker_are_sent_after_later_versions() -> None:
         died_released += (released := state.status == "suspended" and state.version > 2)
         clock.seconds += 61
         silent = Runner(agent, store=store, clock=clock)
-        second = expect(silent.resume("r"), Suspended)
-        silent.decide(second.waits[0].id, Approve())
+        silent.decide(single_wait(silent.resume("r")).id, Approve())
         assert isinstance(silent.resume("r"), Finished)
         for _ in range(3):
             clock.seconds += 61
@@ -499,8 +498,7 @@ def test_notice_comes_after_its_version_and_its_decision() -> None:
             seen.append(notice.type)
 
     runner = office.process(Reader())
-    outcome = expect(runner.start("go", run_id="r"), Suspended)
-    runner.decide(outcome.waits[0].id, Approve())
+    runner.decide(single_wait(runner.start("go", run_id="r")).id, Approve())
     runner.resume("r")
 
     assert ["run.suspended", *ALL_ENDS] == seen
@@ -779,7 +777,7 @@ def test_open_wait_is_notified_again_on_request() -> None:
     """`notify` tells of the same wait each time, and never of a decided one."""
     told: list[Wait] = []
     runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay, notify=told.append)
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
 
     runner.notify(wait.id)
     runner.notify(wait.id)

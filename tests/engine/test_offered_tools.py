@@ -27,8 +27,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import OfferInfo, Tool
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import root_tool_results, text_tool
-from tests.engine.payment_agent import single_wait
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 
 
 def _is_admin(context: Any) -> bool:

@@ -38,7 +38,7 @@ from continuations_storage.faults import Crash, Fault, FaultyStore, Operation, c
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import root_tool_results
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 
 Stop = Callable[[str, ToolContext], Any]
 
@@ -423,7 +423,7 @@ def test_job_whose_early_answer_is_rejected_is_told_of_a_cancellation() -> None:
         jobs.runner(dying, agents=agent).start("go", run_id="r1")
     jobs.runner(agents=[]).decide(jobs.started[0], Answer("many"))
     jobs.clock.seconds += 60
-    wait = only_wait(jobs.runner(agents=agent).resume("r1"))
+    wait = single_wait(jobs.runner(agents=agent).resume("r1"))
     assert "The tool rejected the answer: The answer is not valid:" in str(wait.note)
     assert wait.deadline is None
 
@@ -457,7 +457,7 @@ def test_verify_that_returns_the_wait_parks_the_call(store: MemoryStore) -> None
     model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
     runner = Runner(Agent("boss", tools=[scan], model=model), store=store)
 
-    wait = only_wait(runner.start("go", run_id="r1"))
+    wait = single_wait(runner.start("go", run_id="r1"))
 
     assert ("external", began[0]) == (wait.kind, wait.id)
     assert [wait.id] == [each.id for each in runner.waiting(kinds=["external"])]

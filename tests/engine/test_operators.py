@@ -35,7 +35,7 @@ from continuations_storage import MemoryStore, Store
 from tests import scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, make_runner, root_tool_results
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 from tests.scripts import NextLine, Script, call
 
 
@@ -80,7 +80,7 @@ class Payments:
 def test_paused_run_begins_nothing_until_it_is_unpaused() -> None:
     """A decision is recorded while the run is paused, and counts after `unpause`."""
     app = Payments()
-    wait = only_wait(app.runner().start("go", run_id="r1"))
+    wait = single_wait(app.runner().start("go", run_id="r1"))
 
     paused = operator(app.store).pause("r1", reason="audit", by="kim")
     assert "suspended" == paused.status
@@ -175,9 +175,7 @@ def test_pause_at_the_last_turn_keeps_the_reply_for_the_end() -> None:
     assert ("pause",) == outcome.reasons
 
     operator(store).unpause("r1")
-    ended = expect(make_runner(script, store=store).resume("r1"), Finished)
-
-    assert "end" == ended.output
+    assert "end" == make_runner(script, store=store).resume("r1").result()
     assert [1] == turns
 
 
@@ -349,7 +347,7 @@ def test_cancelled_waiting_call_of_the_root_never_runs() -> None:
     """An approval that was recorded before does not run it either."""
     tree = Tree()
     script: Script = {"go": [[call("pay", what="b")], "end"]}
-    wait = only_wait(tree.runner(script).start("go", run_id="r1"))
+    wait = single_wait(tree.runner(script).start("go", run_id="r1"))
     tree.clerk.decide(wait.id, Approve())
 
     tree.clerk.cancel("r1", call=wait.call_id)

@@ -66,9 +66,7 @@ def _user_texts(model: ScriptedModel) -> list[str]:
 def test_model_reads_why_its_reply_is_no_output() -> None:
     agent, model = _agent('{"cents": "five"}', GOOD)
 
-    outcome = expect(run(agent, "go"), Finished)
-
-    assert Receipt(cents=5) == outcome.output
+    assert Receipt(cents=5) == run(agent, "go").result()
     task, question = _user_texts(model)
     assert "go" == task
     assert "cents: Input should be a valid integer" in question
@@ -223,9 +221,7 @@ def test_model_error_in_a_retry_can_be_resumed() -> None:
     with pytest.raises(ModelError):
         runner.start("go", run_id="r1")
 
-    outcome = expect(runner.resume("r1"), Finished)
-
-    assert Receipt(cents=5) == outcome.output
+    assert Receipt(cents=5) == runner.resume("r1").result()
 
 
 # A wrong reply of a thread, while something else comes first --------------------------

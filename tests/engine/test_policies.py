@@ -43,11 +43,10 @@ from tests.engine.payment_agent import (
     PAY_SCRIPT,
     make_pay_tool,
     make_payment_runner,
-    single_wait,
     start_and_get_wait,
 )
 from tests.engine.test_grants import make_runner, turns
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call, scripted_model
 

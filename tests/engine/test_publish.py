@@ -33,7 +33,7 @@ from continuations_storage.faults import FaultyStore, ForwardingStore, on, refus
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 from tests.scripts import call, scripted_model
 
 DAY = 24 * 3600.0
@@ -125,8 +125,7 @@ def test_each_wait_takes_the_oldest_event_that_its_run_has_not_taken(
         shop.clock.seconds += 1
     assert isinstance(runner.start("go", run_id="r"), Suspended)
     runner.publish("price", 3, key="tea")
-    suspended = expect(runner.resume("r"), Suspended)
-    runner.decide(suspended.waits[0].id, Answer("no more"))
+    runner.decide(single_wait(runner.resume("r")).id, Answer("no more"))
     assert ["1", "2", "3", "no more"] == results(runner.resume("r"))
 
 
@@ -192,7 +191,7 @@ def test_data_of_a_wrong_type_opens_the_wait_again(shop: Shop) -> None:
     first = expect(runner.start("go", run_id="r"), Suspended)
     published = runner.publish("price", "dear", key="tea")
     shop.clock.seconds += 3 * DAY
-    wait = only_wait(runner.resume("r"))
+    wait = single_wait(runner.resume("r"))
     assert f"Event {published.id} does not fit" in (wait.note or "")
     assert first.waits[0].deadline == wait.deadline
     runner.publish("price", 4, key="tea")

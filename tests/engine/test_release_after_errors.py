@@ -28,8 +28,8 @@ from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine import payment_agent
 from tests.engine.agent_builders import make_boss, text_tool
-from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore
+from tests.outcomes import single_wait
 from tests.own_task import cancel_own_task
 from tests.scripts import Script, call
 from tests.stores import StoreWithListingTime

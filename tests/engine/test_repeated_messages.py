@@ -20,7 +20,7 @@ from continuations.serve.http.api import HttpApi, Request
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import text_tool
 from tests.engine.test_thread_cost import CountingStore
-from tests.outcomes import expect
+from tests.outcomes import expect, present
 from tests.serve.aws.test_handler_options import Context
 from tests.serve.http.api_fixture import verify_bearer
 
@@ -63,8 +63,7 @@ def _thread(*, uneven: bool) -> tuple[CountingStore, Runner]:
 
 @lru_cache(maxsize=2 * _MESSAGES)
 def _version_of_reply(number: int, *, uneven: bool) -> int:
-    ticket = _thread(uneven=uneven)[1].thread(key="k").ticket(number)
-    assert ticket is not None
+    ticket = present(_thread(uneven=uneven)[1].thread(key="k").ticket(number))
     reply = expect(ticket.reply(), Replied)
     return reply.continuation.version
 
@@ -90,8 +89,7 @@ def _stream(runner: Runner, number: int, *, uneven: bool) -> str:
 
 def _ticket(runner: Runner, number: int, *, uneven: bool) -> str:
     del uneven
-    ticket = runner.thread(key="k").ticket(number)
-    assert ticket is not None
+    ticket = present(runner.thread(key="k").ticket(number))
     return str(ticket.reply().output)
 
 

@@ -27,7 +27,7 @@ from continuations.present.wait_words import rule_text
 from continuations.results import Decision
 from continuations_storage import MemoryStore
 from tests import effect_log
-from tests.engine.payment_agent import single_wait
+from tests.outcomes import single_wait
 
 pytestmark = pytest.mark.usefixtures("environment")
 

@@ -26,6 +26,7 @@ from tests.crash_points import every_crash
 from tests.engine.payment_agent import make_pay_tool
 from tests.engine.shared_store import store_with_create_time
 from tests.ledger.interleaving import InterleavingStore
+from tests.outcomes import present
 from tests.scripts import Script
 from tests.stores import StoreWithListingTime
 
@@ -96,8 +97,7 @@ def test_each_end_has_its_own_time(store: MemoryStore, clock: ManualClock) -> No
     assert [set(), {"cancelled"}, {"finished"}, {"failed"}, set()] == gone
     assert {"cancelled", "finished", "failed"} == erased_runs(store, *NAMES)
     assert "suspended" == make_runner(store, clock).look("waits").status
-    look = thread.look()
-    assert look is not None
+    look = present(thread.look())
     assert "resting" == look.status
 
 
@@ -109,8 +109,7 @@ def test_closed_thread_is_finished(store: MemoryStore, clock: ManualClock) -> No
     assert () == make_runner(store, clock, ALL).sweep().erased
     thread.close()
     make_runner(store, clock).sweep()
-    closed = thread.look()
-    assert closed is not None
+    closed = present(thread.look())
     clock.seconds += 31 * DAY
 
     [receipt] = make_runner(store, clock, ALL).sweep().erased

@@ -23,8 +23,8 @@ from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
-from tests.engine.payment_agent import single_wait, start_and_get_wait
-from tests.outcomes import expect
+from tests.engine.payment_agent import start_and_get_wait
+from tests.outcomes import expect, single_wait
 from tests.scripts import Script, call
 
 SCHEMA: dict[str, Any] = {

@@ -53,7 +53,7 @@ from tests.engine.agent_builders import (
 )
 from tests.engine.test_thread_cost import CountingStore
 from tests.hostile.editable_store import EditableStore
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 from tests.sampling import sample
 from tests.scripts import call
 from tests.serve.console.console_client import ConsoleClient
@@ -99,7 +99,7 @@ def test_a_signal_ends_the_oldest_wait_for_its_name() -> None:
     assert isinstance(runner.start("go", run_id="r"), Suspended)
 
     assert 1 == runner.signal("r", "receipt", "one", by="shop")
-    left = only_wait(runner.resume("r"))
+    left = single_wait(runner.resume("r"))
     assert 2 == runner.signal("r", "receipt", {"no": 2})
     end = expect(runner.resume("r"), Finished)
 
@@ -170,8 +170,7 @@ def test_data_that_does_not_fit_opens_the_wait_again_with_a_note() -> None:
 def test_a_decision_that_came_first_leaves_the_signal_to_the_next_wait() -> None:
     """The first decision of a wait wins, and the signal is not lost."""
     runner = make_runner(ONE_AFTER_ANOTHER)
-    outcome = expect(runner.start("go", run_id="r"), Suspended)
-    runner.decide(outcome.waits[0].id, Answer("by hand"))
+    runner.decide(single_wait(runner.start("go", run_id="r")).id, Answer("by hand"))
     runner.signal("r", "receipt", "by signal")
 
     end = runner.resume("r")
@@ -289,7 +288,7 @@ def test_a_signal_that_two_processes_gave_to_two_waits_counts_once() -> None:
         )
         asyncio.run(record_decision(Objects(runner.store), decision))
 
-    reopened = only_wait(runner.resume("r"))
+    reopened = single_wait(runner.resume("r"))
     assert "Signal 1 went to another wait." == reopened.note
     assert reopened.id not in {wait.id for wait in outcome.waits}
     runner.signal("r", "receipt", "two")
@@ -646,8 +645,7 @@ def test_dropped_signal_ends_no_wait_and_another_one_does() -> None:
 def test_drop_that_takes_an_awaited_signal_in_leaves_a_marker() -> None:
     """Its own marker goes with the version. A sweep ends the wait nevertheless."""
     runner = make_dropping_runner()
-    waiting = expect(runner.start("go", run_id="r1"), Suspended)
-    runner.decide(waiting.waits[0].id, Approve())
+    runner.decide(single_wait(runner.start("go", run_id="r1")).id, Approve())
     runner.resume("r1")
     runner.signal("r1", "receipt", "paper")
     runner.signal("r1", "other")

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from continuations import Finished, Frame, Runner, run
+from continuations import Frame, Runner, run
 from continuations.events import Compacted
 from tests.engine import class_agents, conditioned_agents, slow_models
 from tests.engine.class_agents import Designer, Plan
 from tests.engine.conditioned_agents import EFFECTS
 from tests.engine.state_agents import replayed
-from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call, scripted_model
 
@@ -158,9 +157,7 @@ def test_task_as_root_agent_returns_its_type() -> None:
     text = designer.plan.input("dates", modules=2)
     designer.model = scripted_model({text: ['{"names": ["a"]}']})
 
-    outcome = expect(run(Designer(model=designer.model).plan, text), Finished)
-
-    assert Plan(["a"]) == outcome.output
+    assert Plan(["a"]) == run(Designer(model=designer.model).plan, text).result()
     assert text in class_agents.SCRIPT
 
 

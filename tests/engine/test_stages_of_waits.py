@@ -42,8 +42,7 @@ from continuations_storage.faults import Crash, Fault, FaultyStore, Operation, c
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import root_tool_results
-from tests.engine.payment_agent import single_wait
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 
 Seen = list[tuple[Any, ...]]
 

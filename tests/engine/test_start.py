@@ -18,7 +18,7 @@ from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine import agent_builders
 from tests.engine.payment_agent import pay
-from tests.outcomes import expect
+from tests.outcomes import single_wait
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -146,8 +146,7 @@ def test_invalid_run_id_is_rejected_everywhere(runner: Runner, wrong: Any) -> No
 def test_unusual_run_ids_work(runner: Runner) -> None:
     """Also an id that is a prefix of another."""
     for run_id in ("x" * 200, "a", "a.", "a..b", "a-b_c.D", "0", "A"):
-        outcome = expect(runner.start("go", run_id=run_id), Suspended)
-        runner.decide(outcome.waits[0].id, Approve())
+        runner.decide(single_wait(runner.start("go", run_id=run_id)).id, Approve())
         assert isinstance(runner.resume(run_id), Finished)
     assert 7 == len(effect_log.names())
 

@@ -49,7 +49,7 @@ from tests.core.rows import new_state
 from tests.crash_points import CrashPoint
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.state_agents import three_deep
-from tests.outcomes import expect
+from tests.outcomes import expect, present
 from tests.present.schema_check import assert_matches_schema
 from tests.scripts import Script, call, scripted_model
 
@@ -729,8 +729,7 @@ def test_thread_shows_the_state_of_its_agent() -> None:
     thread = Runner(three_deep(script), store=store).thread(key="7")
     thread.send("hi")
 
-    looked = thread.look()
-    assert looked is not None
+    looked = present(thread.look())
     form = thread_json(looked, Report(clock.now()))
 
     assert {"on": ["book"], "spent": 5} == form["state"]

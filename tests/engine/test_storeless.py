@@ -65,7 +65,7 @@ from tests.engine.agent_builders import (
     text_tool,
     wait_tool,
 )
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -628,8 +628,7 @@ def test_deadline_that_passes_during_a_resume_escalates() -> None:
 
     for seconds in range(-4, 2):
         clock = _TickingClock(opened.seconds + DAY.total_seconds() + seconds)
-        outcome = expect(resume(data, agent, clock=clock), Suspended)
-        assert wait.id == outcome.waits[0].id
+        assert wait.id == single_wait(resume(data, agent, clock=clock)).id
 
     assert [] == effect_log.names()
 

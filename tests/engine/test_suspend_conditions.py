@@ -23,7 +23,7 @@ from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, text_tool
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.scripts import Script, call
 
 FIVE_TURNS: Script = {"go": [[call("act")]] * 4 + ["end"]}
@@ -123,8 +123,7 @@ def number(progress: AgentProgress) -> Any:
 def test_condition_that_fails_suspends(condition: Any, note: str) -> None:
     """A guard that is broken does not let an agent go on unwatched."""
     agent = make_boss({"go": ["end"]}, suspend_when=[condition])
-    outcome = expect(run(agent, "go"), Suspended)
-    assert note == outcome.waits[0].note
+    assert note == single_wait(run(agent, "go")).note
 
 
 def test_condition_of_an_inner_agent_suspends_the_run_and_siblings_complete() -> None:

@@ -34,15 +34,11 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders, payment_agent
 from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
-from tests.engine.payment_agent import (
-    PAY_SCRIPT,
-    make_pay_tool,
-    single_wait,
-    start_and_get_wait,
-)
+from tests.engine.payment_agent import PAY_SCRIPT, make_pay_tool, start_and_get_wait
 from tests.engine.shared_store import SharedStore
 from tests.ledger.fake_clock import make_ulid
 from tests.ledger.interleaving import InterleavingStore
+from tests.outcomes import single_wait
 from tests.own_task import cancel_own_task
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call

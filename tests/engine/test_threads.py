@@ -36,7 +36,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import should_pause_after, text_tool
 from tests.engine.thread_agents import CLERK_ASKS, support
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, present, single_wait
 from tests.run_environment import RunEnvironment
 
 
@@ -74,8 +74,7 @@ def test_a_conversation_goes_on_after_each_reply(
     assert "2: And now?" == output(second)
     roles = [message["role"] for message in thread.messages()]
     assert ["system", "user", "assistant", "user", "assistant"] == roles
-    state = thread.look()
-    assert state is not None
+    state = present(thread.look())
     assert ("resting", ()) == (state.status, state.waits)
 
 
@@ -175,14 +174,13 @@ def test_an_approval_holds_the_thread_and_later_messages_queue(
 def test_a_sub_agent_waits_below_a_thread(runner: Runner, thread: Thread[Any]) -> None:
     """The thread rests again once the agent below has returned."""
     ticket = thread.post(f"{CLERK_ASKS}rent", by="ann")
-    wait = only_wait(ticket.reply())
+    wait = single_wait(ticket.reply())
     assert (("support", "clerk", "pay"), "ann") == (wait.path, wait.requester)
     runner.decide(wait.id, Approve(by="kim"))
 
     assert "done: done: paid rent" == output(ticket.reply())
     assert ["pay rent"] == effect_log.names()
-    state = thread.look()
-    assert state is not None
+    state = present(thread.look())
     assert 1 == len(state.run_state.frames)
 
 
@@ -191,8 +189,7 @@ def test_a_denied_call_does_not_run_and_the_thread_goes_on(
 ) -> None:
     """The denial is a tool result like that of a run."""
     ticket = thread.post("pay rent")
-    held = expect(ticket.reply(), Suspended)
-    runner.decide(held.waits[0].id, Deny(by="kim", reason="too dear"))
+    runner.decide(single_wait(ticket.reply()).id, Deny(by="kim", reason="too dear"))
 
     assert "too dear" in output(ticket.reply())
     assert "2: Sorry" == output(thread.send("Sorry"))
@@ -245,8 +242,7 @@ def test_close_ends_the_thread_and_the_next_message_opens_it_anew(
     thread.close(by="ann")
 
     assert "2: two" == output(waiting.reply())
-    state = thread.look()
-    assert state is not None
+    state = present(thread.look())
     assert "finished" == state.status
     assert isinstance(runner.resume(state.run_id), Finished)
     thread.close()  # a second time changes nothing
@@ -323,8 +319,7 @@ def test_an_interruption_cancels_what_has_not_begun(
 ) -> None:
     """Also an approved call; the agent reads that, and one reply answers both."""
     first = thread.post(f"{CLERK_ASKS}rent", by="ann")
-    held = expect(first.reply(), Suspended)
-    runner.decide(held.waits[0].id, Approve(by="kim"))
+    runner.decide(single_wait(first.reply()).id, Approve(by="kim"))
     second = thread.send("No, stop!", by="ann", when_busy="interrupt")
 
     assert "2: No, stop!" == output(second)

@@ -27,9 +27,8 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results, text_tool
-from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.scripts import call
 
 SCRIPT: Any = {"go": [[call("pay", cents=5)], "end"]}

@@ -33,8 +33,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.effect_log import Effect
 from tests.engine.agent_builders import make_boss, root_tool_results
-from tests.engine.payment_agent import single_wait
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment, wait_until
 from tests.sampling import sample
 from tests.scripts import call

@@ -44,9 +44,8 @@ from continuations_storage.faults import FaultyStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results, tool_results
-from tests.engine.payment_agent import single_wait
 from tests.engine.waiting_tools import Laptop, Size
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.scripts import call
 
 SCRIPT: Any = {"go": [[call("receipt", trip="Rome")], "end"]}

@@ -32,7 +32,7 @@ from tests import scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import text_tool
 from tests.model_server import ModelServer
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -215,9 +215,7 @@ def test_outage_after_a_reply_of_the_run_is_a_wait(clock: ManualClock) -> None:
     )
     clock.seconds += 100
 
-    outcome = expect(second.resume("m"), Suspended)
-
-    assert "Attempt 2 failed" in (outcome.waits[0].note or "")
+    assert "Attempt 2 failed" in (single_wait(second.resume("m")).note or "")
 
 
 def test_resume_of_a_run_that_waits_for_its_model_is_no_first_request() -> None:

@@ -39,7 +39,7 @@ from tests import effect_log
 from tests.clocks import ManualClock, ShiftedClock
 from tests.crash_points import remaining_keys
 from tests.engine.agent_builders import make_boss, make_pay, root_tool_results
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 from tests.scripts import call
 
 PAY: Any = {"go": [[call("pay", cents=5)], "end"]}
@@ -55,7 +55,7 @@ def make_runner(*, groups: Any = None, **policy: Any) -> Runner:
 
 def wait_of(runner: Runner, **options: Any) -> str:
     """Start a run and return the id of its wait."""
-    wait = only_wait(runner.start("go", run_id="r", **options))
+    wait = single_wait(runner.start("go", run_id="r", **options))
     return wait.id
 
 
@@ -256,7 +256,7 @@ def test_unknown_outcome_is_decided_by_the_same_persons(clock: ManualClock) -> N
     clock.seconds += 60
     changed = Runner(make_boss(PAY, make_pay()), store=store, clock=clock)
 
-    unknown = only_wait(changed.resume("r"))
+    unknown = single_wait(changed.resume("r"))
 
     assert ("unknown", ("kim", "lee"), 2) == (
         unknown.kind,
@@ -300,7 +300,7 @@ class Office:
         )
 
     def start(self) -> Wait:
-        return only_wait(self.runner.start("go", run_id="r"))
+        return single_wait(self.runner.start("go", run_id="r"))
 
     def pass_time(self, period: timedelta) -> None:
         """Let time pass, then sweep."""

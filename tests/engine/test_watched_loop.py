@@ -23,7 +23,6 @@ from continuations import (
     AsyncRunner,
     Deny,
     Runner,
-    Suspended,
     ask,
     tool,
     wait_for,
@@ -42,7 +41,7 @@ from continuations_storage import (
 from continuations_storage.contract import Watch
 from continuations_storage.faults import FaultyStore
 from continuations_storage.forwarding import ForwardingStore
-from tests.outcomes import expect
+from tests.outcomes import present, single_wait
 from tests.run_environment import RunEnvironment, wait_until
 from tests.scripts import Script, call, scripted_model
 
@@ -117,11 +116,8 @@ async def serving(
 
 async def start_waiting(store: Store, *run_ids: str) -> list[str]:
     other = AsyncRunner(asking_agent(), store=store)
-    waits: list[str] = []
-    for run_id in run_ids:
-        outcome = expect(await other.start("go", run_id=run_id), Suspended)
-        waits.append(outcome.waits[0].id)
-    return waits
+    outcomes = [await other.start("go", run_id=run_id) for run_id in run_ids]
+    return [single_wait(outcome).id for outcome in outcomes]
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -309,8 +305,7 @@ async def test_cancelled_loop_closes_its_watch() -> None:
 
     class ToldStore(ForwardingStore):
         def watch(self, prefix: str) -> AbstractAsyncContextManager[Watch] | None:
-            inner = super().watch(prefix)
-            assert inner is not None
+            inner = present(super().watch(prefix))
 
             @asynccontextmanager
             async def told() -> AsyncGenerator[Watch]:

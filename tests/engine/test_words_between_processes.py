@@ -35,6 +35,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore, Unavailable, open_store
 from continuations_storage.contract import MAX_EPHEMERAL_BYTES, Ephemeral, ephemeral
 from continuations_storage.faults import FaultyStore
+from tests.outcomes import present
 from tests.postgres_server import PostgresServer
 from tests.stepped_writer import Steps, Workers, run_worker, until_followed
 
@@ -96,8 +97,7 @@ async def until(is_reached: Callable[[], bool]) -> None:
 
 
 async def names_of(store: Any) -> list[str]:
-    values = ephemeral(store)
-    assert values is not None
+    values = present(ephemeral(store))
     return [each for each in await values.names("") if each.startswith("words/")]
 
 
@@ -135,8 +135,7 @@ async def test_words_of_another_process_come_before_the_message(
         others = [Follower(runner), Follower(late_runner)]
         for late in others:
             await late.until_texts(question, "one two ")
-        state = await follower.thread.look()
-        assert state is not None
+        state = present(await follower.thread.look())
         assert 1 == len(state.root.messages)
         steps.release()
         for each in (follower, *others):
@@ -278,8 +277,7 @@ def make_worker(store: Any, model: ScriptedModel) -> AsyncRunner[Any]:
 
 async def test_follower_after_an_erasure_shows_nothing_and_no_words_are_left() -> None:
     store, model = MemoryStore(), Gate(["one two three"])
-    values = ephemeral(store)
-    assert values is not None
+    values = present(ephemeral(store))
     follower = Follower(AsyncRunner([], store=store))
     await until_followed(store)
     worker = make_worker(store, model)
@@ -403,8 +401,7 @@ async def test_words_of_a_rewound_turn_give_way_to_the_next_ones() -> None:
 async def test_words_without_a_worker_are_not_given_to_a_late_follower() -> None:
     """They end, and the followers look for the message that might replace them."""
     store = MemoryStore()
-    values = ephemeral(store)
-    assert values is not None
+    values = present(ephemeral(store))
     words = WrittenWords("killed", RUN_ID)
     words.add(delta("stale", fence=1))
     await values.put({layout.words_name(THREAD): words.value()}, 0.3)

@@ -46,10 +46,9 @@ from continuations_storage.faults import (
 from tests import effect_log
 from tests.clocks import ShiftedClock
 from tests.engine.agent_builders import root_tool_results, wait_tool
-from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore, store_with_create_time
 from tests.ledger.fake_clock import make_ulid
-from tests.outcomes import expect
+from tests.outcomes import expect, present, single_wait
 from tests.run_environment import RunEnvironment
 from tests.stores import StoreWithListingTime
 
@@ -232,8 +231,7 @@ def test_run_that_works_is_busy_for_a_machine_with_a_slow_clock() -> None:
 def _date(shared: SharedStore, later: timedelta) -> None:
     """Date all markers later, as a sweep that trusts a wrong clock would."""
     for key in shared.markers():
-        marker = layout.parse_marker(key)
-        assert marker is not None
+        marker = present(layout.parse_marker(key))
         now_ms = int(shared.clock.now().timestamp() * 1000)
         due_ms = now_ms + int(later.total_seconds() * 1000)
         asyncio.run(shared.store.create(replace(marker, due_ms=due_ms).key, b""))
@@ -505,8 +503,7 @@ def test_sweeper_with_a_fast_clock_deletes_no_attachment_of_a_start_in_progress(
     before = shared.keys("runs/")
     assert 1 == len(before)
     for key in shared.markers():
-        marker = layout.parse_marker(key)
-        assert marker is not None
+        marker = present(layout.parse_marker(key))
         looked_at = replace(marker, due_ms=1, suffix=f"{marker.suffix[:8]}11")
         asyncio.run(shared.store.create(looked_at.key, b""))
         asyncio.run(shared.store.delete(key))
@@ -623,8 +620,7 @@ def test_doctor_with_a_wrong_clock_repairs_a_run_after_its_claim(
         )
     )
 
-    header = asyncio.run(Versions(Objects(shared.store), "r1").newest_header())
-    assert header is not None
+    header = present(asyncio.run(Versions(Objects(shared.store), "r1").newest_header()))
     assert ("suspended", 3) == (header.status, repaired.number)
     assert shared.clock.now() == header.at
 

@@ -42,6 +42,7 @@ from tests.ledger.runs import (
     store_suspended_run,
     with_message,
 )
+from tests.outcomes import present
 
 StoreAction = Callable[[Objects], Awaitable[object]]
 StoreFactory = Callable[[], Awaitable[MemoryStore]]
@@ -113,8 +114,7 @@ async def check_wait(store: MemoryStore, wait: str) -> Decision | None:
     standing = await drop_done_markers(store)
     if decision is None:
         # Open: a decider finds the wait, by its object or by its version.
-        found = await find_open_wait(objects, wait)
-        assert found is not None
+        found = present(await find_open_wait(objects, wait))
         assert wait == found.id
         return None
     # Decided but not read: a sweep finds the run by the marker of this decision.

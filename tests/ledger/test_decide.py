@@ -57,6 +57,7 @@ from tests.ledger.runs import (
     run_async,
     store_suspended_run,
 )
+from tests.outcomes import present
 
 APPROVE = Approve(by="kim", reason="fine")
 DENY = Deny(by="kim", reason="too much")
@@ -257,8 +258,7 @@ async def test_concurrent_equal_decisions_are_one_decision() -> None:
         *(decide_wait(objects, APPROVE, ulid_number=n) for n in range(5))
     )
 
-    recorded = await read_decision(objects, make_wait_id())
-    assert recorded is not None
+    recorded = present(await read_decision(objects, make_wait_id()))
     assert [recorded] * 5 == results
     assert [recorded.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
 
@@ -330,8 +330,7 @@ def test_decide_interleaved_with_a_rival_has_one_result_for_all(
             await visitor()
 
         # Then one decision is recorded, and both deciders get it
-        recorded = await read_decision(Objects(inner), wait.id)
-        assert recorded is not None
+        recorded = present(await read_decision(Objects(inner), wait.id))
         if recorded.kind == "approve":
             assert recorded == mine
             assert isinstance(others[0], AlreadyDecided) or others == [recorded]
@@ -483,8 +482,7 @@ async def test_edited_arguments_are_recorded_unchanged(
 
     await decide_wait(objects, Approve(arguments=arguments))
 
-    made = await read_decision(objects, make_wait_id())
-    assert made is not None
+    made = present(await read_decision(objects, make_wait_id()))
     assert stored == made.arguments
 
 
@@ -982,9 +980,8 @@ async def test_marker_of_a_decision_is_due_at_once() -> None:
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
     made = await decide_wait(objects, APPROVE, now=seconds_after_start(5))
-    marker = layout.parse_marker(made.marker or "")
+    marker = present(layout.parse_marker(made.marker or ""))
 
-    assert marker is not None
     assert ("d", make_ulid(1), RUN) == (marker.reason, marker.target, marker.run_id)
     assert layout.DUE_NOW == marker.due_ms
 
@@ -1161,8 +1158,7 @@ def test_decide_in_a_new_process_imports_no_heavy_modules(
 
     # Then it is decided, and that process imported only what it needs
     assert ["approve", *loaded] == done.stdout.split()
-    made = run_async(read_decision(objects, wait.id))
-    assert made is not None
+    made = present(run_async(read_decision(objects, wait.id)))
     assert ("approve", "kim") == (made.kind, made.by)
 
 

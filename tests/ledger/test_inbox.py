@@ -45,6 +45,7 @@ from tests.ledger.runs import (
     make_wait,
     store_suspended_run,
 )
+from tests.outcomes import present
 
 # Posting ------------------------------------------------------------------------
 
@@ -122,9 +123,8 @@ async def test_marker_of_a_message_is_due_now() -> None:
         replace(make_inbox_message(1), at=seconds_after_start(5)),
     )
     assert posted.marker is not None
-    marker = layout.parse_marker(posted.marker)
+    marker = present(layout.parse_marker(posted.marker))
 
-    assert marker is not None
     assert layout.DUE_NOW == marker.due_ms
     assert ("m", "1", RUN) == (marker.reason, marker.target, marker.run_id)
 
@@ -225,8 +225,7 @@ async def test_concurrent_cancel_requests_all_get_the_first() -> None:
         )
     )
 
-    first = await read_cancel_request(objects, RUN)
-    assert first is not None
+    first = present(await read_cancel_request(objects, RUN))
     assert [first] * 9 == reading
     assert [first.marker] == await all_keys(objects, "markers/")
 

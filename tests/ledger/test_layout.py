@@ -30,6 +30,7 @@ from tests.ledger.runs import (
     make_wait,
     make_wait_id,
 )
+from tests.outcomes import present
 from tests.sampling import examples
 
 LONGEST = "r" * 200
@@ -311,13 +312,11 @@ def test_key_of_another_shape_is_not_a_marker(name: str) -> None:
 def test_deadline_in_the_far_future_is_not_due() -> None:
     # Given a deadline whose milliseconds have a digit more than today's
     far = MOMENT.replace(year=2300)
-    marker = markers.deadline_marker(make_wait(deadline=far))
-    assert marker is not None
+    marker = present(markers.deadline_marker(make_wait(deadline=far)))
 
     # Then its marker sorts after all that is due now
     assert marker.key > layout.key_after_due_markers(int(MOMENT.timestamp() * 1000))
-    found = layout.parse_marker(marker.key)
-    assert found is not None
+    found = present(layout.parse_marker(marker.key))
     assert marker.key == found.key
 
 
@@ -337,8 +336,7 @@ def test_postponed_marker_counts_fruitless_looks() -> None:
     # Given a marker that is postponed again and again, each time by another process
     seen = [first]
     for due in range(2, 60):
-        read = layout.parse_marker(seen[-1].postponed(due).key)
-        assert read is not None
+        read = present(layout.parse_marker(seen[-1].postponed(due).key))
         seen.append(read)
 
     # Then it counts up to a limit, and its target stays the same
@@ -477,8 +475,7 @@ async def test_full_page_that_is_the_last_one_costs_one_listing(seconds: int) ->
     objects, clock = make_objects(store), StoreClock(FakeClock())
     due = seconds_after_start(seconds)
     for number in range(PAGE_SIZE):
-        marker = markers.deadline_marker(make_wait(number, deadline=due))
-        assert marker is not None
+        marker = present(markers.deadline_marker(make_wait(number, deadline=due)))
         await markers.create(objects, marker)
     store.operations.clear()
 

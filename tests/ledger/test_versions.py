@@ -44,6 +44,7 @@ from tests.ledger.runs import (
     run_async,
     with_message,
 )
+from tests.outcomes import present
 from tests.sampling import examples
 
 pytestmark = pytest.mark.usefixtures("no_carried_bytes")
@@ -159,9 +160,8 @@ async def test_header_and_marker_keys_are_loaded() -> None:
     made = await versions.append(
         None, make_state(), at=seconds_after_start(1), marker_keys=MARKERS
     )
-    header = await versions.newest_header()
+    header = present(await versions.newest_header())
 
-    assert header is not None
     assert (RUN, 1, 1, 0) == (
         header.run_id,
         header.number,

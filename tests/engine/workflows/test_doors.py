@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from continuations import AsyncRunner, Flow, Runner, Suspended, ask, sleep, workflow
+from continuations import AsyncRunner, Flow, Runner, ask, sleep, workflow
 from continuations.cli import main
 from continuations.errors import InvalidInput
 from continuations.serve.aws_lambda import handler
@@ -20,7 +20,7 @@ from continuations.testing import AgentHarness
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.workflows.flow_tools import add, pay
-from tests.outcomes import expect
+from tests.outcomes import single_wait
 
 
 @workflow(tools=[add, pay])
@@ -132,9 +132,7 @@ def test_lambda_starts_a_workflow_with_its_arguments() -> None:
 def test_arguments_as_a_dict_are_checked() -> None:
     runner = Runner(purchase, store=MemoryStore())
 
-    started = expect(runner.start({"cents": 4}, run_id="r1"), Suspended)
-
-    assert "pay" == started.waits[0].tool
+    assert "pay" == single_wait(runner.start({"cents": 4}, run_id="r1")).tool
     with pytest.raises(InvalidInput, match="do not fit"):
         runner.start({"euros": 4})
 

@@ -43,7 +43,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
-from tests.outcomes import expect
+from tests.outcomes import expect, single_wait
 from tests.present.schema_check import assert_matches_schema
 from tests.run_environment import RunEnvironment
 from tests.serve.console.console_client import ConsoleClient
@@ -80,8 +80,7 @@ def test_code_reads_texts_without_the_words_for_models(
     runner = make_runner(with_texts)
     runner.start(with_texts.bind(), run_id=RUN)
     runner.decide(the_wait(runner.resume(RUN)), Deny(by="kim", reason="Too dear."))
-    second = expect(runner.resume(RUN), Suspended)
-    runner.cancel(RUN, call=second.waits[0].call_id, by="kim")
+    runner.cancel(RUN, call=single_wait(runner.resume(RUN)).call_id, by="kim")
     third = expect(runner.resume(RUN), Suspended)
     runner.cancel(RUN, call=third.waits[0].call_id, by="kim")
 

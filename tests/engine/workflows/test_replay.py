@@ -44,7 +44,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
-from tests.outcomes import expect, only_wait
+from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment
 
 OPEN_FILES = Path("/proc/self/fd")
@@ -230,7 +230,7 @@ def test_length_of_a_sleep_may_change(seconds: int, due: int) -> None:
     old, new = program(("sleep", 60), 1), program(("sleep", seconds), 1)
     make_runner(old, store=store, clock=clock).start(old.bind(), run_id=RUN)
 
-    wait = only_wait(make_runner(new, store=store, clock=clock).resume(RUN))
+    wait = single_wait(make_runner(new, store=store, clock=clock).resume(RUN))
 
     assert clock.now() + timedelta(seconds=due) == wait.deadline
     clock.seconds = due

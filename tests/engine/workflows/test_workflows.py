@@ -18,7 +18,6 @@ from continuations import (
     Deny,
     Fail,
     Failed,
-    Finished,
     Flow,
     Suspended,
     ask,
@@ -65,9 +64,7 @@ def test_calls_run_once_over_a_suspension(store: MemoryStore) -> None:
     waiting = make_runner(bill, store=store).start(bill.bind(3), run_id=RUN)
     make_runner(bill, store=store).decide(the_wait(waiting), Approve(by="kim"))
 
-    ended = expect(make_runner(bill, store=store).resume(RUN), Finished)
-
-    assert "paid 3" == ended.output
+    assert "paid 3" == make_runner(bill, store=store).resume(RUN).result()
     assert ["add 0+0", "add 0+1", "add 1+2", "pay 3"] == effect_log.names()
 
 
