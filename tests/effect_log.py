@@ -99,3 +99,15 @@ def effects() -> list[dict[str, Any]]:
 def names() -> list[str]:
     """Return the effects as `"tool argument"`, in their order."""
     return [f"{line['tool']} {line['what']}" for line in effects()]
+
+
+def turns() -> list[str]:
+    """Return every turn of a scripted model as `"task number"`."""
+    lines = read_lines(Path(os.environ[TURNS_VARIABLE]))
+    return [f"{line['task']} {line['turn']}" for line in lines]
+
+
+def clear() -> None:
+    """Forget all effects and turns."""
+    for variable in (EFFECTS_VARIABLE, TURNS_VARIABLE):
+        Path(os.environ[variable]).unlink(missing_ok=True)

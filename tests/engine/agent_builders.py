@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
-from continuations import Agent, ApprovalPolicy, Outcome, Runner, tool
+from continuations import Agent, ApprovalPolicy, Outcome, Runner, ToolContext, tool
 from continuations.tools import Tool, ToolWait
 from tests import effect_log, scripts
+from tests.effect_log import Effect
 from tests.scripts import NextLine, Script
 
 
@@ -65,12 +66,17 @@ def text_tool(
     approval. With `logs`, each call is an effect in the log, with its first argument.
     """
 
+    parameters: dict[str, Any] = dict(takes or {})
+
     def act(given: Mapping[str, Any]) -> str:
         if logs:
-            effect_log.append_effect(name, next(iter(given.values()), ""))
+            what = next((given[key] for key in takes or {}), "")
+            effect_log.record(Effect.of(name, what, given["ctx"]))
         return text.format(**given)
 
-    return _made_tool(name, act, takes or {}, str, options)
+    if logs:
+        parameters["ctx"] = ToolContext
+    return _made_tool(name, act, parameters, str, options)
 
 
 def wait_tool(
@@ -83,7 +89,7 @@ def wait_tool(
 def _made_tool(
     name: str,
     act: Callable[[Mapping[str, Any]], Any],
-    takes: Mapping[str, type],
+    takes: Mapping[str, Any],
     returns: Any,
     options: dict[str, Any],
 ) -> Tool[..., Any]:

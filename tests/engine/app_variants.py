@@ -10,6 +10,7 @@ from typing import Any
 from continuations import Agent, ApprovalPolicy, ToolContext, tool
 from tests import effect_log, sample_app, scripts
 from tests.effect_log import Effect
+from tests.engine.agent_builders import text_tool
 from tests.scripts import Line, Script, call
 
 VERSIONED_SCRIPT: Script = {
@@ -23,12 +24,7 @@ VERSIONED_SCRIPT: Script = {
     "D": [[call("inner", input="A")], "D done"],
 }
 
-
-@tool
-def plain(ctx: ToolContext) -> str:
-    """Act without an approval."""
-    effect_log.record(Effect.of("plain", "", ctx))
-    return "acted"
+plain = text_tool("plain", "acted", logs=True)
 
 
 def versioned_agents() -> list[Agent]:

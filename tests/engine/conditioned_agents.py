@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 
-from continuations import Agent, ToolContext, after, every, tool
+from continuations import Agent, after, every
 from continuations.tools import AgentProgress
-from tests import effect_log, scripts
-from tests.effect_log import Effect
+from tests import scripts
+from tests.engine.agent_builders import text_tool
 from tests.scripts import Script
 
 # Turns: boss 3, hr 3, clerk 4.
@@ -24,19 +24,8 @@ SCRIPT: Script = {
 }
 EFFECTS = ["act 1", "act 2", "act 3", "act 5", "act 6", "pay 4"]
 
-
-@tool
-def act(what: str, ctx: ToolContext) -> str:
-    """Act."""
-    effect_log.record(Effect.of("act", what, ctx))
-    return f"acted {what}"
-
-
-@tool(approval=True)
-def pay(what: str, ctx: ToolContext) -> str:
-    """Pay."""
-    effect_log.record(Effect.of("pay", what, ctx))
-    return f"paid {what}"
+act = text_tool("act", "acted {what}", {"what": str}, logs=True)
+pay = text_tool("pay", "paid {what}", {"what": str}, logs=True, approval=True)
 
 
 def last_turn(progress: AgentProgress) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from continuations import Agent, ToolContext, tool
+from continuations import Agent
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import (
     CallInfo,
@@ -14,8 +14,8 @@ from continuations.hooks import (
     Hooks,
     ResultInfo,
 )
-from tests import effect_log, scripts
-from tests.effect_log import Effect
+from tests import scripts
+from tests.engine.agent_builders import text_tool
 from tests.scripts import Script
 
 # The model asks for 900 cents; the hook allows 100.
@@ -27,19 +27,8 @@ PAY: Script = {
 # The model sends to a new address; the guardrail asks.
 SEND: Script = {**PAY, "B": [[scripts.call("send", to="eve")], "clerk"]}
 
-
-@tool(approval=True)
-def pay(cents: int, ctx: ToolContext) -> str:
-    """Pay."""
-    effect_log.record(Effect.of("pay", cents, ctx))
-    return f"paid {cents}"
-
-
-@tool
-def send(to: str, ctx: ToolContext) -> str:
-    """Send."""
-    effect_log.record(Effect.of("send", to, ctx))
-    return f"sent to {to}"
+pay = text_tool("pay", "paid {cents}", {"cents": int}, logs=True, approval=True)
+send = text_tool("send", "sent to {to}", {"to": str}, logs=True)
 
 
 def cap(call: CallInfo) -> ChangeArguments | None:

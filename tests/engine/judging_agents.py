@@ -6,11 +6,11 @@ import json
 import os
 from dataclasses import dataclass
 
-from continuations import Agent, ApprovalPolicy, ToolContext, tool
+from continuations import Agent, ApprovalPolicy
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import ReplyInfo, TurnInfo
-from tests import effect_log, scripts
-from tests.effect_log import Effect
+from tests import scripts
+from tests.engine.agent_builders import text_tool
 from tests.scripts import Script
 
 _JUDGED = '{"arguments":{"cents":%s},"tool":"pay"}'
@@ -32,11 +32,7 @@ class Verdict:
     reason: str
 
 
-@tool
-def pay(cents: int, ctx: ToolContext) -> str:
-    """Pay."""
-    effect_log.record(Effect.of("pay", cents, ctx))
-    return f"paid {cents}"
+pay = text_tool("pay", "paid {cents}", {"cents": int}, logs=True)
 
 
 def asks(info: TurnInfo | ReplyInfo) -> Tripped | None:

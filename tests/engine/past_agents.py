@@ -9,6 +9,7 @@ from typing import Any
 from continuations import Agent, ApprovalPolicy, Runner, ToolContext, Wait, ask, tool
 from tests import scripts
 from tests.effect_log import Effect, record
+from tests.engine.agent_builders import text_tool
 from tests.scripts import Script, call
 
 RUN_ID = "r"
@@ -24,12 +25,7 @@ SCRIPT: Script = {
     ],
 }
 
-
-@tool(approval=True)
-def pay(what: str, ctx: ToolContext) -> str:
-    """Pay."""
-    record(Effect.of("pay", what, ctx))
-    return f"paid {what}"
+pay = text_tool("pay", "paid {what}", {"what": str}, logs=True, approval=True)
 
 
 @tool(approval=ApprovalPolicy(votes=2, not_requester=True))
@@ -39,25 +35,9 @@ def wire(what: str, ctx: ToolContext) -> str:
     return f"sent {what}"
 
 
-@tool
-def mail(what: str, ctx: ToolContext) -> str:
-    """Send mail; it needs no approval, and it may not be repeated."""
-    record(Effect.of("mail", what, ctx))
-    return f"mailed {what}"
-
-
-@tool(idempotent=True)
-def book(what: str, ctx: ToolContext) -> str:
-    """Book; it may be repeated under the same key."""
-    record(Effect.of("book", what, ctx))
-    return f"booked {what}"
-
-
-@tool(read_only=True)
-def read(what: str, ctx: ToolContext) -> str:
-    """Read."""
-    record(Effect.of("read", what, ctx))
-    return f"read {what}"
+mail = text_tool("mail", "mailed {what}", {"what": str}, logs=True)
+book = text_tool("book", "booked {what}", {"what": str}, logs=True, idempotent=True)
+read = text_tool("read", "read {what}", {"what": str}, logs=True, read_only=True)
 
 
 @tool

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from continuations import Agent, Fallback, ToolContext, tool
+from continuations import Agent, Fallback
 from continuations.errors import ModelError
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.prices import Price, Prices, Usage
 from tests import effect_log
-from tests.effect_log import Effect
+from tests.engine.agent_builders import text_tool
 
 # Requests: boss 2, hr 2, clerk 2.
 SCRIPT: dict[str, list[Any]] = {
@@ -63,11 +63,7 @@ def agrees(request: ModelRequest) -> str:
     return "Yes."
 
 
-@tool(approval=True)
-def pay(what: str, ctx: ToolContext) -> str:
-    """Pay."""
-    effect_log.record(Effect.of("pay", what, ctx))
-    return f"paid {what}"
+pay = text_tool("pay", "paid {what}", {"what": str}, logs=True, approval=True)
 
 
 def make_boss(model: Any, **options: Any) -> Agent:

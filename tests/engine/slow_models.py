@@ -10,12 +10,12 @@ import os
 from datetime import timedelta
 from typing import Any
 
-from continuations import Agent, ToolContext, tool
+from continuations import Agent
 from continuations.errors import ModelError
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from tests import effect_log
-from tests.effect_log import Effect
+from tests.engine.agent_builders import text_tool
 
 HOUR = timedelta(hours=1)
 SCRIPT: dict[str, list[Any]] = {
@@ -55,11 +55,7 @@ class Provider(ScriptedModel):
         return await super().poll(reply_id, request)
 
 
-@tool(idempotent=True)
-def act(what: str, ctx: ToolContext) -> str:
-    """Act."""
-    effect_log.record(Effect.of("act", what, ctx))
-    return f"acted {what}"
+act = text_tool("act", "acted {what}", {"what": str}, logs=True, idempotent=True)
 
 
 def agents() -> list[Agent]:

@@ -94,9 +94,7 @@ def test_tool_that_begins_too_late_waits_again(
     assert ["pay 5 kim"] == effects(environment)
 
 
-def test_sub_agent_that_is_entered_too_late_waits_again(
-    shop: Shop, environment: RunEnvironment
-) -> None:
+def test_sub_agent_that_is_entered_too_late_waits_again(shop: Shop) -> None:
     """The model of an approved sub-agent is not asked after the approval is void."""
     script: Any = {"go": [[call("clerk", input="A")], "end"], "A": ["A done"]}
     model = scripts.scripted_model(script)
@@ -110,10 +108,10 @@ def test_sub_agent_that_is_entered_too_late_waits_again(
     wait = single_wait(runner.resume("r1"))
 
     assert "valid until" in str(wait.note)
-    assert ["go 0"] == environment.turns()
+    assert ["go 0"] == effect_log.turns()
     runner.decide(wait.id, Approve())
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["go 0", "A 0", "go 1"] == environment.turns()
+    assert ["go 0", "A 0", "go 1"] == effect_log.turns()
 
 
 def test_changed_tool_of_an_approved_call_that_has_not_begun_waits_again(

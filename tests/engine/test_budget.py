@@ -137,9 +137,7 @@ def test_a_budget_that_is_not_used_up_changes_nothing() -> None:
     assert ["act 1"] == effect_log.names()
 
 
-def test_budget_is_kept_with_the_run_over_processes(
-    environment: RunEnvironment, store: MemoryStore
-) -> None:
+def test_budget_is_kept_with_the_run_over_processes(store: MemoryStore) -> None:
     """The budget holds over suspensions, processes and a second start."""
     agent = make_boss({"go": SCRIPT["A"]})
     outcome = Runner(agent, store=store).start(
@@ -152,7 +150,7 @@ def test_budget_is_kept_with_the_run_over_processes(
     ended = Runner(agent, store=store).start("go", run_id="r1")
 
     assert "budget" == assert_failed(ended).error.code
-    assert (["pay x"], ["go 0"]) == (environment.effect_names(), environment.turns())
+    assert (["pay x"], ["go 0"]) == (effect_log.names(), effect_log.turns())
 
 
 def test_open_waits_are_closed_when_the_budget_ends_the_run(store: MemoryStore) -> None:
@@ -386,16 +384,14 @@ def test_continuation_keeps_its_cost() -> None:
 @pytest.mark.parametrize(
     ("cost", "turns"), [("0.01", 1), ("0.015", 2), (Decimal("0.05"), 5), (1, 6)]
 )
-def test_a_run_that_has_cost_its_budget_ends(
-    environment: RunEnvironment, cost: Any, turns: int
-) -> None:
+def test_a_run_that_has_cost_its_budget_ends(cost: Any, turns: int) -> None:
     runner = make_runner("memory:")
     outcome = runner.start("go", run_id="r1", budget=Budget(cost=cost))
     if isinstance(outcome, Suspended):
         approved(runner, outcome)
         outcome = runner.resume("r1")
 
-    assert turns == len(environment.turns())
+    assert turns == len(effect_log.turns())
     if turns == 6:
         assert isinstance(outcome, Finished)
         return

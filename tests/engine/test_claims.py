@@ -263,21 +263,17 @@ def test_slow_store_without_time_keeps_the_rest_of_the_claim(
     assert ["go 0"] == environment.turns()
 
 
-def test_slow_store_with_time_is_too_slow_for_a_claim(
-    environment: RunEnvironment, clock: ManualClock
-) -> None:
+def test_slow_store_with_time_is_too_slow_for_a_claim(clock: ManualClock) -> None:
     """The store gave its time in a 12 s request: the clocks may differ by 12 s."""
     store = SlowStore(clock, tells_time=True)
 
     with pytest.raises(StoreUnavailable, match="too slow"):
         agent_builders.make_runner(SCRIPT, store=store, clock=clock).start("go")
 
-    assert [] == environment.turns()
+    assert [] == effect_log.turns()
 
 
-def test_second_worker_leaves_no_marker_and_asks_no_model(
-    environment: RunEnvironment,
-) -> None:
+def test_second_worker_leaves_no_marker_and_asks_no_model() -> None:
     """A worker that loses the race for a claim deletes its guard marker."""
     for number in range(1, 20):
         # Given two processes that start one run, the second before some request
@@ -290,7 +286,7 @@ def test_second_worker_leaves_no_marker_and_asks_no_model(
                 await other.start("go", run_id="r1")
 
         interleaved = InterleavingStore(store, number, interfere)
-        turns = len(environment.turns())
+        turns = len(effect_log.turns())
 
         # When it has ended
         outcome = agent_builders.make_runner(
@@ -299,7 +295,7 @@ def test_second_worker_leaves_no_marker_and_asks_no_model(
 
         # Then the model was asked once, and no marker is left
         assert isinstance(outcome, Finished), number
-        assert turns + 1 == len(environment.turns()), number
+        assert turns + 1 == len(effect_log.turns()), number
         assert [] == asyncio.run(store.keys("markers/")), number
         if interleaved.request_count < number:
             assert number > 5

@@ -17,7 +17,6 @@ from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results, text_tool
 from tests.outcomes import expect, single_wait
-from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
 
@@ -139,9 +138,7 @@ def test_failing_call_gets_an_error_result_and_siblings_run(what: str) -> None:
     assert written in (None, asked["arguments"])
 
 
-def test_all_failing_calls_in_one_turn_of_a_child_are_reported(
-    environment: RunEnvironment,
-) -> None:
+def test_all_failing_calls_in_one_turn_of_a_child_are_reported() -> None:
     """No exception leaves the turn."""
     calls = [call for call, _ in FAILING_CALLS.values()]
     script: Script = {"go": [[call("child", input="A")], "end"], "A": [calls, "A end"]}
@@ -154,7 +151,7 @@ def test_all_failing_calls_in_one_turn_of_a_child_are_reported(
 
     assert isinstance(outcome, Finished)
     assert ["A end"] == root_tool_results(outcome)
-    assert ["go 0", "A 0", "A 1", "go 1"] == environment.turns()
+    assert ["go 0", "A 0", "A 1", "go 1"] == effect_log.turns()
 
 
 def test_failed_call_keeps_its_result_over_a_suspension(store: MemoryStore) -> None:
@@ -193,9 +190,7 @@ def swallowing(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-def test_catch_all_handlers_do_not_stop_a_suspension(
-    environment: RunEnvironment,
-) -> None:
+def test_catch_all_handlers_do_not_stop_a_suspension() -> None:
     """A suspension is not an exception, so no handler can catch it."""
 
     @tool(approval=True)
@@ -232,10 +227,10 @@ def test_catch_all_handlers_do_not_stop_a_suspension(
     ended = expect(runner.resume("r"), Finished)
 
     assert (["pay x"], ["A done"]) == (
-        environment.effect_names(),
+        effect_log.names(),
         root_tool_results(ended),
     )
-    assert "swallowed 0" not in environment.turns()
+    assert "swallowed 0" not in effect_log.turns()
 
 
 # What the model gives back -----------------------------------------------------

@@ -31,7 +31,6 @@ Messages: TypeAlias = list[dict[str, Any]]
 
 LOOK_UP = ToolCall("look_up", {"order": "b"})
 
-
 choose = wait_tool("choose", lambda: ask("Which?"), Any)
 
 

@@ -665,11 +665,9 @@ def test_agent_that_got_the_conversation_goes_on_in_another_process(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_crash_at_every_operation_loses_no_handoff(
-    moment: Any, environment: RunEnvironment
-) -> None:
+def test_crash_at_every_operation_loses_no_handoff(moment: Any) -> None:
     for point in every_crash(moment, more_than=5, step=3):
-        environment.clear_logs()
+        effect_log.clear()
         store, clock = MemoryStore(), ManualClock()
         with point.process(store) as dying:
             runner = Runner(boss(), store=dying, clock=clock)
@@ -690,8 +688,8 @@ def test_crash_at_every_operation_loses_no_handoff(
                 break
             (wait,) = outcome.waits
             assert ("boss", "triage", "refunds", "refund") == wait.path, point
-            ran = bool(environment.effects())  # then the outcome is known
+            ran = bool(effect_log.effects())  # then the outcome is known
             told = Answer("refunded 5", by="kim") if ran else Approve(by="kim")
             runner.decide(wait.id, told)
         assert "refunds: refunded 5" == outcome.result(), point
-        assert 1 == len(environment.effects()), point
+        assert 1 == len(effect_log.effects()), point

@@ -31,19 +31,17 @@ from continuations.ledger.repair.doctor import check_integrity
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.envelope import decode_object, encode_object
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.engine import agent_builders, payment_agent
 from tests.engine.agent_builders import make_boss, text_tool
 from tests.engine.payment_agent import ONE_PAY_SCRIPT
 from tests.ledger.damage import all_objects, overwrite
 from tests.outcomes import expect, present
-from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 from tests.stores import OneByOneStore
 
 
-def test_message_to_a_waiting_run_stands_after_the_tool_results(
-    environment: RunEnvironment,
-) -> None:
+def test_message_to_a_waiting_run_stands_after_the_tool_results() -> None:
     """It decides nothing, and the model reads it after the results."""
     script: Script = {"go": [[call("pay")], "end"]}
     runner = agent_builders.make_runner(script, payment_agent.pay)
@@ -53,7 +51,7 @@ def test_message_to_a_waiting_run_stands_after_the_tool_results(
     assert 1 == runner.send("r", "approve", by="jo")
     assert isinstance(runner.resume("r"), Suspended)
     assert 2 == runner.send("r", "And hurry.")
-    assert ([], ["go 0"]) == (environment.effects(), environment.turns())
+    assert ([], ["go 0"]) == (effect_log.effects(), effect_log.turns())
 
     # When the wait is decided
     runner.decide(outcome.waits[0].id, Approve())

@@ -141,9 +141,7 @@ def test_root_agent_fails_after_max_turns(environment: RunEnvironment) -> None:
     assert 3 == len(root_tool_results(outcome))
 
 
-def test_child_agent_over_max_turns_returns_an_error_to_its_parent(
-    environment: RunEnvironment,
-) -> None:
+def test_child_agent_over_max_turns_returns_an_error_to_its_parent() -> None:
     """Turns are counted per frame, and a suspension does not reset the count."""
     ask = text_tool("ask", "asked", approval=True)
     turn = [call("ask")]
@@ -158,7 +156,7 @@ def test_child_agent_over_max_turns_returns_an_error_to_its_parent(
         outcome = Runner(boss, store=store).resume("r")
 
     assert isinstance(outcome, Finished)
-    assert ["go 0", "A 0", "A 1", "go 1"] == environment.turns()
+    assert ["go 0", "A 0", "A 1", "go 1"] == effect_log.turns()
     assert "all of its 2 turns" in root_tool_results(outcome)[0]
 
 

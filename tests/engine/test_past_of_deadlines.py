@@ -33,7 +33,6 @@ from tests.outcomes import expect
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ACTS = ("rewind", "fork", "adopt")
 
-
 scan = wait_tool("scan", lambda: external("scan", int, within=HOUR), ToolWait[int])
 choose = wait_tool("choose", lambda: ask("Which?"))
 

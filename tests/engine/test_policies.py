@@ -47,7 +47,6 @@ from tests.engine.payment_agent import (
 )
 from tests.engine.test_grants import make_runner, turns
 from tests.outcomes import expect, single_wait
-from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call, scripted_model
 
 
@@ -57,9 +56,7 @@ def over_three(cents: int) -> bool:
     return cents > 3
 
 
-def test_a_policy_is_asked_once_on_the_effective_arguments(
-    environment: RunEnvironment, store: MemoryStore
-) -> None:
+def test_a_policy_is_asked_once_on_the_effective_arguments(store: MemoryStore) -> None:
     """It is not asked again on resume, and a changed policy does not close a wait."""
     runner = make_payment_runner(over_three, store=store)
     wait = start_and_get_wait(runner)
@@ -69,12 +66,12 @@ def test_a_policy_is_asked_once_on_the_effective_arguments(
     lenient = Runner(make_boss(PAY_SCRIPT, make_pay_tool(policy=False)), store=store)
     assert isinstance(lenient.resume("r1"), Suspended)
 
-    assert [] == environment.effects()
-    assert 1 == environment.turns().count("policy 5")
+    assert [] == effect_log.effects()
+    assert 1 == effect_log.turns().count("policy 5")
     assert "over_three" == wait.policy
     lenient.decide(wait.id, Approve())
     assert isinstance(lenient.resume("r1"), Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
 def test_policy_that_returns_false_runs_the_call() -> None:
@@ -215,9 +212,7 @@ def test_changed_description_voids_an_approval_only_with_strict() -> None:
     assert 2 == len(effect_log.effects())
 
 
-def test_an_agent_as_a_tool_can_need_approval_and_pause_again_inside(
-    environment: RunEnvironment,
-) -> None:
+def test_an_agent_as_a_tool_can_need_approval_and_pause_again_inside() -> None:
     """First the call of the sub-agent waits, then the call inside it."""
     script: Script = {
         "go": [[call("child", input="A")], "end"],
@@ -230,14 +225,14 @@ def test_an_agent_as_a_tool_can_need_approval_and_pause_again_inside(
 
     outer = start_and_get_wait(runner)
     assert (("boss", "child"), {"input": "A"}) == (outer.path, outer.arguments)
-    assert ["go 0"] == environment.turns()
+    assert ["go 0"] == effect_log.turns()
     runner.decide(outer.id, Approve(arguments={"input": "A"}))
     inner = single_wait(runner.resume("r1"))
     assert ("boss", "child", "pay") == inner.path
     runner.decide(inner.id, Approve())
     outcome = expect(runner.resume("r1"), Finished)
 
-    assert ["pay 1 kim"] == environment.effect_names()
+    assert ["pay 1 kim"] == effect_log.names()
     assert root_tool_results(outcome)[0].endswith("A done")
 
 

@@ -31,9 +31,7 @@ def runner() -> Runner:
     return agent_builders.make_runner(SCRIPT, pay)
 
 
-def test_starting_twice_with_one_input_is_one_run(
-    environment: RunEnvironment, runner: Runner
-) -> None:
+def test_starting_twice_with_one_input_is_one_run(runner: Runner) -> None:
     """While it waits, after the decision, and after its end."""
     first = runner.start("go", run_id="r1")
     again = runner.start("go", run_id="r1")
@@ -44,8 +42,8 @@ def test_starting_twice_with_one_input_is_one_run(
     runner.decide(first.waits[0].id, Approve())
     for _ in range(2):
         assert isinstance(runner.start("go", run_id="r1"), Finished)
-    assert ["pay "] == environment.effect_names()
-    assert ["go 0", "go 1"] == environment.turns()
+    assert ["pay "] == effect_log.names()
+    assert ["go 0", "go 1"] == effect_log.turns()
 
 
 @pytest.mark.parametrize(
@@ -73,9 +71,7 @@ def test_text_and_user_message_are_the_same_input(runner: Runner) -> None:
     assert isinstance(outcome, Suspended)
 
 
-def test_messages_of_a_conversation_begin_a_run(
-    runner: Runner, environment: RunEnvironment
-) -> None:
+def test_messages_of_a_conversation_begin_a_run(runner: Runner) -> None:
     """A system message of the input replaces the instructions."""
     messages = [
         {"role": "system", "content": "You are another."},
@@ -84,7 +80,7 @@ def test_messages_of_a_conversation_begin_a_run(
     outcome = runner.start(messages)
 
     assert messages == outcome.continuation.root.messages[:2]
-    assert ["go 0"] == environment.turns()
+    assert ["go 0"] == effect_log.turns()
 
 
 @pytest.mark.parametrize(

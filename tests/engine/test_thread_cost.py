@@ -16,7 +16,6 @@ from tests.stores import OneByOneStore
 
 _THREADS = 1_000
 
-
 wait_long = wait_tool("wait_long", lambda: ask("Which?"), Any)
 
 

@@ -105,16 +105,14 @@ def test_idle_threads_appear_in_no_list_of_waits(runner: Runner) -> None:
     assert 0 == runner.sweep().runs_checked
 
 
-def test_a_repeat_with_the_same_id_gets_the_same_reply(
-    environment: RunEnvironment, thread: Thread[Any]
-) -> None:
+def test_a_repeat_with_the_same_id_gets_the_same_reply(thread: Thread[Any]) -> None:
     """The agent reads the message once; another text under the id is refused."""
     first = thread.send("Hello", by="ann", id="m1")
     thread.send("More", id="m2")
     again = thread.send("Hello", by="ann", id="m1")
 
     assert output(first) == output(again) == "1: Hello"
-    assert 2 == len(environment.turns())
+    assert 2 == len(effect_log.turns())
     with pytest.raises(InvalidInput, match="another text or sender"):
         thread.send("Hallo", by="ann", id="m1")
     with pytest.raises(InvalidInput, match="another text or sender"):

@@ -41,7 +41,6 @@ SCRIPT: Script = {
     "any": [[("pay", {"what": "c"})], "end"],
 }
 
-
 pay = text_tool("pay", "{what}", {"what": str}, approval=True)
 
 

@@ -25,6 +25,7 @@ from continuations import (
 from continuations.tools import ToolWait
 from tests import effect_log, scripts
 from tests.effect_log import Effect
+from tests.engine.agent_builders import text_tool
 
 
 class Size(Enum):
@@ -101,11 +102,7 @@ def price(article: str, ctx: ToolContext) -> ToolWait[int]:
     return wait_for("price", int, key=article)
 
 
-@tool(approval=True)
-def pay(what: str, ctx: ToolContext) -> str:
-    """Pay."""
-    effect_log.record(Effect.of("pay", what, ctx))
-    return f"paid {what}"
+pay = text_tool("pay", "paid {what}", {"what": str}, logs=True, approval=True)
 
 
 @tool

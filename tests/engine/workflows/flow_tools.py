@@ -9,6 +9,7 @@ from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore, Store
 from tests import effect_log
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import text_tool
 
 RUN = "r1"
 
@@ -20,11 +21,7 @@ def add(ctx: ToolContext, first: int, second: int) -> int:
     return first + second
 
 
-@tool(approval=True)
-def pay(ctx: ToolContext, cents: int) -> str:
-    """Pay."""
-    effect_log.record(effect_log.Effect.of("pay", cents, ctx))
-    return f"paid {cents}"
+pay = text_tool("pay", "paid {cents}", {"cents": int}, logs=True, approval=True)
 
 
 @tool(approval=ApprovalPolicy(expires_after=3600))

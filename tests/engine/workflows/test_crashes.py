@@ -30,6 +30,7 @@ from continuations.errors import AlreadyDecided, RunBusy, RunNotFound
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore, Store
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash, remaining_keys
 from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay
@@ -142,25 +143,23 @@ def decide(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_nested_workflow_survives_a_crash_at_every_operation(
-    moment: Any, environment: RunEnvironment
-) -> None:
+def test_nested_workflow_survives_a_crash_at_every_operation(moment: Any) -> None:
     for point in every_crash(moment, more_than=5, step=5):
-        environment.clear_logs()
+        effect_log.clear()
         store, clock = MemoryStore(), ManualClock()
         with point.process(store) as dying:
             runner = make_runner(make_nested(), store=dying, clock=clock)
             outcome = expect(runner.start("go", run_id=RUN), Suspended)
             for wait in outcome.waits:
-                decide(runner, wait, clock, environment.effect_names)
+                decide(runner, wait, clock, effect_log.names)
             runner.resume(RUN)
         clock.seconds += 120
 
-        ended = finish(make_nested, store, clock, environment.effect_names)
+        ended = finish(make_nested, store, clock, effect_log.names)
 
         assert isinstance(ended, Finished)
         assert "told, paid 5, 15, mac" == ended.result(), point
-        done = environment.effect_names()
+        done = effect_log.names()
         assert ["add 5+10", "pay 3", "pay 5"] == sorted(done), point
         clock.seconds += 3600
         make_runner(make_nested(), store=store, clock=clock).sweep()
@@ -170,12 +169,10 @@ def test_nested_workflow_survives_a_crash_at_every_operation(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_given_up_calls_never_begin_after_a_crash(
-    moment: Any, environment: RunEnvironment
-) -> None:
+def test_given_up_calls_never_begin_after_a_crash(moment: Any) -> None:
     """No process takes the decision "cancel" for a denial by a person."""
     for point in every_crash(moment, more_than=5, step=5):
-        environment.clear_logs()
+        effect_log.clear()
         store, clock = MemoryStore(), ManualClock()
         runner = make_runner(make_race(), store=store, clock=clock)
         waiting = expect(runner.start({}, run_id=RUN), Suspended)
@@ -186,11 +183,11 @@ def test_given_up_calls_never_begin_after_a_crash(
             make_runner(make_race(), store=dying, clock=clock).resume(RUN)
         clock.seconds += 120
 
-        ended = finish(make_race, store, clock, environment.effect_names)
+        ended = finish(make_race, store, clock, effect_log.names)
 
         assert isinstance(ended, Finished)
         assert "stop ['CancelledError', 'CancelledError'] 5" == ended.result()
-        assert ["add 2+3"] == environment.effect_names(), point
+        assert ["add 2+3"] == effect_log.names(), point
         runner = make_runner(make_race(), store=store, clock=clock)
         assert [] == list(runner.waiting())
 

@@ -31,7 +31,8 @@ from continuations.errors import CallError, InvalidInput, WorkflowChanged
 from continuations.events import CallEnded, CallProposed, CallStarted
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
-from continuations_storage.faults import ForwardingStore
+from continuations_storage.forwarding import ForwardingStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import (
     RUN,
@@ -196,9 +197,7 @@ def test_call_that_is_given_up_in_its_own_step_never_begins(
     assert not [each for each in caplog.messages if "never awaited" in each]
 
 
-def test_call_below_an_agent_that_is_given_up_never_begins(
-    environment: RunEnvironment, clock: ManualClock
-) -> None:
+def test_call_below_an_agent_that_is_given_up_never_begins(clock: ManualClock) -> None:
     """The limit of time passes while the worker writes that it works on the run."""
 
     class SlowStore(ForwardingStore):
@@ -227,12 +226,10 @@ def test_call_below_an_agent_that_is_given_up_never_begins(
 
     slow = make_runner(limited, store=SlowStore(store), clock=clock, lease=3600)
     assert "too late" == slow.resume(RUN).result()
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
-def test_operator_cancels_one_branch_and_the_other_goes_on(
-    environment: RunEnvironment,
-) -> None:
+def test_operator_cancels_one_branch_and_the_other_goes_on() -> None:
     @workflow(tools=[pay])
     async def both(flow: Flow) -> list[str]:
         calls = [flow.call(pay, cents) for cents in (1, 2)]
@@ -248,7 +245,7 @@ def test_operator_cancels_one_branch_and_the_other_goes_on(
     cancelled, paid = runner.resume(RUN).result()
     assert "An operator cancelled it." in cancelled
     assert "paid 2" == paid
-    assert ["pay 2"] == environment.effect_names()
+    assert ["pay 2"] == effect_log.names()
 
 
 # What the developer is told ----------------------------------------------------------

@@ -19,7 +19,6 @@ from continuations import (
     Flow,
     Runner,
     Suspended,
-    ToolContext,
     Wait,
     ask,
     sleep,
@@ -34,6 +33,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
+from tests.engine.agent_builders import text_tool
 from tests.engine.workflows.flow_tools import (
     RUN,
     add,
@@ -49,12 +49,7 @@ from tests.run_environment import RunEnvironment
 WAITING, PASSED = (1_000, 100) if os.environ.get("TORTURE") else (300, 30)
 LATER = 120
 
-
-@tool
-def note(ctx: ToolContext, what: str) -> str:
-    """Write a note."""
-    effect_log.record(effect_log.Effect.of("note", what, ctx))
-    return f"noted {what}"
+note = text_tool("note", "noted {what}", {"what": str}, logs=True)
 
 
 def make_trip() -> Any:
@@ -276,16 +271,14 @@ def stopped(code: Any, questions: int) -> tuple[MemoryStore, Suspended]:
 
 
 @pytest.mark.parametrize("place", [1, 2, 3])
-def test_new_parallel_call_is_made_where_the_history_does_not_come(
-    place: int, environment: RunEnvironment
-) -> None:
+def test_new_parallel_call_is_made_where_the_history_does_not_come(place: int) -> None:
     """Also if the outcome before that place is stored, and the code never saw it."""
     verdicts: list[bool] = []
     for questions in range(20):
-        environment.clear_logs()
+        effect_log.clear()
         old, new = sums(), sums(place)
         store, paused = stopped(old, questions)
-        done, before = environment.effect_names(), objects(store)
+        done, before = effect_log.names(), objects(store)
         roles = [
             each["role"]
             for each in make_runner(old, store=store).look(RUN).root.messages
@@ -300,11 +293,11 @@ def test_new_parallel_call_is_made_where_the_history_does_not_come(
             with pytest.raises(WorkflowChanged, match="the code has a call of add"):
                 runner.resume(RUN)
             assert before == objects(store)
-            assert done == environment.effect_names()
+            assert done == effect_log.names()
         else:
             runner.decide(the_wait(runner.resume(RUN)), Approve(by="kim"))
             assert "paid 3" == runner.resume(RUN).result()
-            made = Counter(environment.effect_names())
+            made = Counter(effect_log.names())
             assert Counter(["add 0+1", "add 1+2", "pay 3", "add 9+9"]) == made
         if paused.waits:
             break
@@ -314,19 +307,17 @@ def test_new_parallel_call_is_made_where_the_history_does_not_come(
     assert {False, True} == {*verdicts}
 
 
-def test_outcome_that_the_code_never_saw_is_in_no_history(
-    environment: RunEnvironment,
-) -> None:
+def test_outcome_that_the_code_never_saw_is_in_no_history() -> None:
     """The stop that the test above is about: the effect happened, no code saw it."""
     stored: set[tuple[str, tuple[str, ...], int]] = set()
     for questions in range(8):
-        environment.clear_logs()
+        effect_log.clear()
         old = sums()
         store, _ = stopped(old, questions)
         look = make_runner(old, store=store).look(RUN)
         roles = tuple(each["role"] for each in look.root.messages)
         step = look.run_state.frames["f1"].step
-        stored.add((step, roles, len(environment.effects())))
+        stored.add((step, roles, len(effect_log.effects())))
 
     assert ("new", ("user",), 0) in stored
     assert ("due", ("user", "assistant"), 1) in stored
@@ -511,18 +502,16 @@ async def goes_on(flow: Flow) -> str:
     return " ".join(await asyncio.gather(*tasks))
 
 
-def test_code_that_goes_on_where_the_history_ends_is_refused(
-    environment: RunEnvironment,
-) -> None:
+def test_code_that_goes_on_where_the_history_ends_is_refused() -> None:
     """The function has ended, and a call whose outcome is unknown has not."""
     old, new = flow_of(races, note), flow_of(goes_on, note)
     tried = 0
     for point in every_crash("before", more_than=3, step=1):
-        environment.clear_logs()
+        effect_log.clear()
         store, clock = MemoryStore(), ManualClock()
         with point.process(store) as dying:
             make_runner(old, store=dying, clock=clock).start(old.bind(), run_id=RUN)
-        if ["note a"] != environment.effect_names():
+        if ["note a"] != effect_log.names():
             continue
         clock.seconds += LATER
         runner = make_runner(old, store=store, clock=clock)
@@ -539,7 +528,7 @@ def test_code_that_goes_on_where_the_history_ends_is_refused(
 
         check_refused(store, new, "the code goes on where the history ends")
 
-        assert ["note a"] == environment.effect_names()
+        assert ["note a"] == effect_log.names()
         (unknown,) = look.waits
         runner.decide(unknown.id, Answer("noted a"))
         assert "stop" == make_runner(old, store=store, clock=clock).resume(RUN).result()

@@ -133,9 +133,7 @@ def effects_of(steps: Sequence[Any]) -> list[str]:
     return effects
 
 
-def test_random_changes_are_refused_or_make_the_same_calls(
-    environment: RunEnvironment,
-) -> None:
+def test_random_changes_are_refused_or_make_the_same_calls() -> None:
     """No changed program runs a call that the history does not have in that place."""
     rng = Random(5)  # noqa: S311 - repeatable
     refused = accepted = 0
@@ -153,9 +151,9 @@ def test_random_changes_are_refused_or_make_the_same_calls(
                 del changed[place]
         store = MemoryStore()
         old, new = program(*steps), program(*changed)
-        environment.clear_logs()
+        effect_log.clear()
         waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
-        before = environment.effect_names()
+        before = effect_log.names()
         runner = make_runner(new, store=store)
         runner.decide(the_wait(waiting), Approve(by="kim"))
         done = steps[: steps.index("pay") + 1]
@@ -166,14 +164,14 @@ def test_random_changes_are_refused_or_make_the_same_calls(
             refused += 1
             with pytest.raises(WorkflowChanged):
                 runner.resume(RUN)
-            assert before == environment.effect_names()
+            assert before == effect_log.names()
             continue
         accepted += 1
         outcome = runner.resume(RUN)
         for wait in outcome.waits if isinstance(outcome, Suspended) else ():
             runner.decide(wait.id, Approve(by="kim"))
             runner.resume(RUN)
-        assert effects_of(changed) == environment.effect_names(), number
+        assert effects_of(changed) == effect_log.names(), number
 
     assert refused > 10
     assert accepted > 5

@@ -149,20 +149,18 @@ def buy(ctx: ToolContext, cents: int) -> Receipt:
     return Receipt(cents=cents)
 
 
-def test_answer_to_an_unknown_outcome_has_the_type_of_the_result(
-    environment: RunEnvironment,
-) -> None:
+def test_answer_to_an_unknown_outcome_has_the_type_of_the_result() -> None:
     @workflow(tools=[buy])
     async def buys(flow: Flow) -> int:
         return (await flow.call(buy, 5)).cents
 
     unknown = 0
     for point in every_crash("before", more_than=3, step=1):
-        environment.clear_logs()
+        effect_log.clear()
         store, clock = MemoryStore(), ManualClock()
         with point.process(store) as dying:
             make_runner(buys, store=dying, clock=clock).start(buys.bind(), run_id=RUN)
-        if not environment.effects():
+        if not effect_log.effects():
             continue
         # The tool has bought, and its worker may have died before it could say so.
         clock.seconds = 3600
@@ -177,7 +175,7 @@ def test_answer_to_an_unknown_outcome_has_the_type_of_the_result(
             runner.decide(wait_id, Answer({"cents": 5}, by="kim"))
             outcome = make_runner(buys, store=store, clock=clock).resume(RUN)
         assert 5 == outcome.result()
-        assert ["buy 5"] == environment.effect_names()
+        assert ["buy 5"] == effect_log.names()
 
     assert unknown
 
@@ -234,13 +232,11 @@ def test_retried_call_has_one_result(store: MemoryStore) -> None:
     assert 2 == roles.count("tool")
 
 
-def test_verify_settles_the_unknown_outcome_of_a_call(
-    environment: RunEnvironment,
-) -> None:
+def test_verify_settles_the_unknown_outcome_of_a_call() -> None:
     """A worker died: the tool says whether it has shipped, or ships now."""
 
     def look_up(box: str) -> Answer | Approve:
-        if f"ship {box}" in environment.effect_names():
+        if f"ship {box}" in effect_log.names():
             return Answer(7)
         return Approve()
 
@@ -256,19 +252,19 @@ def test_verify_settles_the_unknown_outcome_of_a_call(
 
     began = 0
     for point in every_crash("before", "after", more_than=3):
-        environment.clear_logs()
+        effect_log.clear()
         store, clock = MemoryStore(), ManualClock()
         with point.process(store) as dying:
             make_runner(ships, store=dying, clock=clock).start(ships.bind(), run_id=RUN)
-        began += point.has_crashed and bool(environment.effects())
+        began += point.has_crashed and bool(effect_log.effects())
         clock.seconds = 3600
         runner = make_runner(ships, store=store, clock=clock)
         if not [*runner.runs()]:
-            assert [] == environment.effects()
+            assert [] == effect_log.effects()
             continue
 
         assert 8 == runner.resume(RUN).result(), point
-        assert ["ship a"] == environment.effect_names(), point
+        assert ["ship a"] == effect_log.names(), point
 
     assert began
 

@@ -20,7 +20,6 @@ from continuations import (
     Flow,
     Runner,
     Suspended,
-    ToolContext,
     ask,
     sleep,
     tool,
@@ -33,6 +32,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
+from tests.engine.agent_builders import text_tool
 from tests.engine.test_erasing_runs import assert_only_tombstone
 from tests.engine.workflows.flow_tools import (
     RUN,
@@ -43,7 +43,6 @@ from tests.engine.workflows.flow_tools import (
     the_wait,
 )
 from tests.outcomes import expect
-from tests.run_environment import RunEnvironment
 
 
 @workflow(tools=[add, pay])
@@ -317,17 +316,11 @@ def test_edited_arguments_run() -> None:
 # Crashes -----------------------------------------------------------------------------
 
 
-@tool
-def ship(ctx: ToolContext, box: str) -> str:
-    """Ship a box; it may not be repeated."""
-    effect_log.record(effect_log.Effect.of("ship", box, ctx))
-    return "shipped"
+ship = text_tool("ship", "shipped", {"box": str}, logs=True)
 
 
 @pytest.mark.parametrize("denies", [False, True])
-def test_unknown_outcome_is_settled_by_a_person(
-    denies: bool, environment: RunEnvironment
-) -> None:
+def test_unknown_outcome_is_settled_by_a_person(denies: bool) -> None:
     """A person who knows whether the box is gone, or one who gives it up."""
 
     @workflow(tools=[ship])
@@ -339,13 +332,13 @@ def test_unknown_outcome_is_settled_by_a_person(
 
     unknown = 0
     for point in every_crash("before", more_than=3):
-        environment.clear_logs()
+        effect_log.clear()
         store, clock = MemoryStore(), ManualClock()
         with point.process(store) as dying:
             make_runner(ships, store=dying, clock=clock).start(ships.bind(), run_id=RUN)
         clock.seconds = 3600
         runner = make_runner(ships, store=store, clock=clock)
-        shipped = environment.effect_names()
+        shipped = effect_log.names()
         try:
             outcome = runner.resume(RUN)
         except RunNotFound:
@@ -358,11 +351,11 @@ def test_unknown_outcome_is_settled_by_a_person(
             runner.decide(the_wait(outcome, "unknown"), verdict)
             if denies:
                 assert "CallDenied" == runner.resume(RUN).result()
-                assert shipped == environment.effect_names()
+                assert shipped == effect_log.names()
                 continue
             outcome = runner.resume(RUN)
         assert "shipped" == outcome.result()
-        assert ["ship a"] == environment.effect_names(), point
+        assert ["ship a"] == effect_log.names(), point
 
     assert unknown
 

@@ -35,7 +35,6 @@ from tests.engine.workflows.flow_tools import (
     the_wait,
 )
 from tests.outcomes import expect
-from tests.run_environment import RunEnvironment
 
 
 def limited(seconds: int) -> Any:
@@ -310,9 +309,7 @@ def test_task_that_awaits_a_call_wakes_the_function(store: MemoryStore) -> None:
     assert ["pay 1"] == effect_log.names()
 
 
-def test_call_that_the_code_cancelled_wakes_nothing(
-    environment: RunEnvironment,
-) -> None:
+def test_call_that_the_code_cancelled_wakes_nothing() -> None:
     """It is closed, also if a process dies there, and it never begins."""
 
     @workflow(tools=[add, pay])
@@ -323,7 +320,7 @@ def test_call_that_the_code_cancelled_wakes_nothing(
         await asyncio.Event().wait()
 
     for point in every_crash("before", "after", more_than=5):
-        environment.clear_logs()
+        effect_log.clear()
         store, clock = MemoryStore(), ManualClock()
         runner = make_runner(cancels, store=store, clock=clock)
         waiting = runner.start(cancels.bind(), run_id=RUN)
@@ -337,6 +334,6 @@ def test_call_that_the_code_cancelled_wakes_nothing(
 
         assert isinstance(ended, Failed), point
         assert "stuck" == ended.error.code
-        assert [] == environment.effect_names()
+        assert [] == effect_log.names()
         runner.sweep()
         assert [] == list(runner.waiting()), point
