@@ -120,12 +120,10 @@ SLOW_TESTS := \
 	tests/engine/test_erase_in_processes.py \
 	tests/engine/test_guarded_agents_in_processes.py \
 	tests/engine/test_identity.py \
-	tests/engine/test_judging_in_processes.py \
 	tests/engine/test_pause.py \
 	tests/engine/test_races.py \
 	tests/engine/test_renamed.py \
 	tests/engine/test_serve_forever.py \
-	tests/engine/test_sigkill.py \
 	tests/engine/test_stacks_in_processes.py \
 	tests/engine/test_storeless.py \
 	tests/engine/test_thread_cost.py \

@@ -120,7 +120,6 @@ SAMPLED_TESTS = {
     "tests/engine/test_erasing_runs.py::test_frozen_process_brings_nothing_back": 3,
     "tests/engine/test_forgotten_await.py": 4,
     "tests/engine/test_guarded_agents_in_processes.py": 3,
-    "tests/engine/test_judging_in_processes.py": 2,
     "tests/engine/test_on_cancel.py::test_crash": 2,
     "tests/engine/test_repeated_messages.py::test_a_repeat_finds_its_reply": 4,
     "tests/engine/test_rewind.py::test_crash_at_each_operation": 4,

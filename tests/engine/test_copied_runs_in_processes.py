@@ -170,7 +170,7 @@ def test_waits_of_all_kinds_end_in_any_order(
     waits = {wait["kind"]: wait for wait in started["waits"]}
 
     # Each kind is open once, at its place of the stack, and stands in its list.
-    # Judged texts stop an agent before its calls: test_judging_in_processes.py.
+    # Judged texts stop an agent before its calls: test_guarded_agents_in_processes.py.
     assert WAIT_KINDS - {"input", "output"} == waits.keys()
     assert len(waits) == len(started["waits"])
     places = {kind: "/".join(wait["path"]) for kind, wait in waits.items()}

@@ -1,4 +1,4 @@
-"""Hooks and guardrails three agents deep; each step is a fresh interpreter."""
+"""Hooks, guardrails and judged texts three agents deep, in fresh interpreters."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.guarded_agents import PAY, SEND
+from tests.engine.judging_agents import PAY as PAY_JUDGED
 from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.fresh_interpreters
@@ -57,3 +58,65 @@ def test_denied_call_of_a_guardrail_is_never_made(environment: RunEnvironment) -
 
     assert ("Finished", "all") == (finished["kind"], finished["output"])
     assert [] == environment.effect_names()
+
+
+# Judged texts and calls -------------------------------------------------------
+
+
+JUDGING: dict[str, Any] = {"app": "tests.engine.judging_agents:agents"}
+PATH = ["boss", "hr", "clerk"]
+
+
+def only_wait(outcome: dict[str, Any]) -> dict[str, Any]:
+    assert "Suspended" == outcome["kind"]
+    waits: list[dict[str, Any]] = outcome["waits"]
+    [wait] = waits
+    return wait
+
+
+def test_input_calls_and_output_are_judged_deep_in_the_stack(
+    environment: RunEnvironment,
+) -> None:
+    """Three processes ask and are answered; the refused payment never runs."""
+    read = only_wait(environment.start(PAY_JUDGED, **JUDGING))
+    assert ("input", PATH) == (read["kind"], read["path"])
+    assert {"input": "B"} == read["arguments"]
+    assert "B is odd" in read["note"]
+    assert read["deadline"] is not None
+    assert [] == environment.effect_names()
+
+    environment.approve(read)
+    returned = only_wait(environment.resume(PAY_JUDGED, **JUDGING))
+    assert ("output", PATH) == (returned["kind"], returned["path"])
+    assert {"output": "clerk"} == returned["arguments"]
+    assert ["pay 7"] == environment.effect_names()
+    turns = environment.turns()
+
+    # A process that only looks changes nothing.
+    again = environment.resume(PAY_JUDGED, **JUDGING)
+    assert returned["id"] == only_wait(again)["id"]
+    environment.approve(returned)
+    finished = environment.resume(PAY_JUDGED, **JUDGING)
+
+    assert ("Finished", "all") == (finished["kind"], finished["output"])
+    assert ["pay 7"] == environment.effect_names()
+    assert len(turns) == len(set(turns)) == len(environment.turns()) - 2
+
+
+def test_denied_texts_are_errors_of_the_agent_that_called(
+    environment: RunEnvironment,
+) -> None:
+    """The boss goes on. After a denied input nothing is paid."""
+    read = only_wait(environment.start(PAY_JUDGED, **JUDGING))
+    environment.deny(read)
+    finished = environment.resume(PAY_JUDGED, **JUDGING)
+    assert ("Finished", "all") == (finished["kind"], finished["output"])
+    assert [] == environment.effect_names()
+
+    read = only_wait(environment.start(PAY_JUDGED, run_id="r2", **JUDGING))
+    environment.approve(read)
+    returned = only_wait(environment.resume(PAY_JUDGED, run_id="r2", **JUDGING))
+    environment.deny(returned)
+    finished = environment.resume(PAY_JUDGED, run_id="r2", **JUDGING)
+    assert ("Finished", "all") == (finished["kind"], finished["output"])
+    assert ["pay 7"] == environment.effect_names()

@@ -23,7 +23,7 @@ from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.engine.renamed_agents import RENAMED
-from tests.engine.test_agents_check_calls import Judge, checker
+from tests.engine.test_judged_texts import Judge, checker
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import call
