@@ -24,9 +24,10 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 from continuations import (
@@ -37,31 +38,28 @@ from continuations import (
     Deny,
     Failed,
     Finished,
+    Outcome,
     Queued,
     Runner,
     Suspended,
+    Wait,
     open_store,
     resume,
     run,
 )
+from continuations.core.rows.decisions import Verdict
+from continuations.engine.outcomes import SendResult
 from continuations.engine.sweep import sweep_loop
 from continuations.errors import RunBusy, StaleRun
 from continuations.present.json_forms import event_json
 from continuations.results import Decision
+from continuations_storage import Store
+from continuations_storage.faults import FaultPlan, Operation
 from tests import scripts
 from tests.clocks import OffsetClock
 from tests.engine import agent_builders
 from tests.sampling import RUNS_ALL_CASES
 from tests.stores import StoreWithoutTime
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations import Outcome, Wait
-    from continuations.core.rows.decisions import Verdict
-    from continuations.engine.outcomes import SendResult
-    from continuations_storage import Store
-    from continuations_storage.faults import FaultPlan, Operation
 
 
 def parse_verdict(text: str) -> Verdict:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import (
     Answer,
@@ -17,8 +18,11 @@ from continuations import (
     AsyncRunner,
     ContinuationsError,
     Deny,
+    Grant,
+    Wait,
 )
 from continuations.core import jsontext
+from continuations.core.rows.decisions import Verdict
 from continuations.core.rows.wait_rules import WAIT_KINDS
 from continuations.engine.sweep.sweeping import SweepResult
 from continuations.errors import (
@@ -36,10 +40,12 @@ from continuations.ledger.versions import Versions
 from continuations.wire.records import WAIT
 from tests.simulation.agents import deployed_root, find_tree
 from tests.simulation.costs import charging
+from tests.simulation.fault_schedule import Deployment
 from tests.simulation.past.actors import is_fork
 from tests.simulation.policy.tools import draw_grant
+from tests.simulation.processes import Process
 from tests.simulation.seams.tools import names_after
-from tests.simulation.sim_environment import DecideResult, Notification
+from tests.simulation.sim_environment import DecideResult, Notification, SimEnvironment
 from tests.simulation.store_client import StoreClient
 from tests.simulation.votes.tools import VOTERS
 from tests.simulation.waits.tools import (
@@ -49,16 +55,6 @@ from tests.simulation.waits.tools import (
     result_of,
 )
 from tests.simulation.workflows.trees import FLOW_ANSWER, FLOW_TREES
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from continuations import Grant, Wait
-    from continuations.core.rows.decisions import Verdict
-    from tests.simulation.fault_schedule import Deployment
-    from tests.simulation.processes import Process
-    from tests.simulation.sim_environment import SimEnvironment
-
 
 # How often a pause ends at a full beat, so that several actors act at the same time.
 BEAT_PROBABILITY = 0.4

@@ -6,20 +6,15 @@ schedule spends a fifth of its time on decoding them.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
 from unittest import mock
 
+from continuations.core.rows.run import RunRow
 from continuations.ledger import other_runs, versions
 from continuations.ledger.repair import integrity
-from continuations.wire.versions import decode_header, decode_version
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from continuations.core.rows.run import RunRow
-    from continuations.wire.versions import VersionObject
+from continuations.wire.versions import VersionObject, decode_header, decode_version
 
 
 @contextmanager

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from continuations.core.rows.calls import CLOSED_STATES
 from continuations.core.rows.decisions import Decision
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.slots import after_slot
-from continuations.core.rows.waits import next_known_wait_ulid
+from continuations.core.rows.slots import Slot, after_slot
+from continuations.core.rows.state import RunState
+from continuations.core.rows.waits import Wait, next_known_wait_ulid
 from continuations.ledger import layout
 from continuations.ledger.layout import is_thread_id
 from continuations.ledger.objects import Objects
@@ -19,15 +22,7 @@ from continuations.ledger.versions import RebuiltVersion, Versions
 from continuations.wire.arrivals import REVOCATION, SLOT, Revocation
 from continuations.wire.records import DECISION
 from continuations_storage.contract import PAGE_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from datetime import datetime
-
-    from continuations.core.rows.slots import Slot
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
-    from tests.simulation.sim_environment import SimEnvironment, SimStore, StoreChange
+from tests.simulation.sim_environment import SimEnvironment, SimStore, StoreChange
 
 T = TypeVar("T")
 

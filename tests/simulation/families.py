@@ -8,9 +8,11 @@ schedule 7 of family 3.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
+from tests.simulation.actors import Actor
 from tests.simulation.agents import (
     FILE_TREES,
     GUARDED_TREES,
@@ -27,6 +29,7 @@ from tests.simulation.costs.charging import BUDGET_TREES, draw_budgets
 from tests.simulation.events.actors import EVENT_TREE_NAMES, draw_reporters
 from tests.simulation.fault_schedule import (
     CodeChange,
+    Deployment,
     FlowChange,
     NameChange,
     PolicyChange,
@@ -38,19 +41,13 @@ from tests.simulation.operators.actors import OPERATED_TREES, draw_operators
 from tests.simulation.past.actors import CHANGED_TREES, draw_changers, draw_rewinders
 from tests.simulation.policy.actors import draw_policy_actors
 from tests.simulation.seams.actors import draw_people
+from tests.simulation.sim_environment import SimEnvironment
 from tests.simulation.streams.actors import STREAMED_TREES, draw_readers
 from tests.simulation.threads.actors import draw_writers
 from tests.simulation.votes.actors import draw_voters
 from tests.simulation.watches.actors import draw_servers
 from tests.simulation.workflows.actors import draw_flow_actors
 from tests.simulation.workflows.trees import FLOW_TREES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from tests.simulation.actors import Actor
-    from tests.simulation.fault_schedule import Deployment
-    from tests.simulation.sim_environment import SimEnvironment
 
 Role: TypeAlias = "Callable[[Actor], Coroutine[Any, Any, None]]"
 SEEDS_PER_FAMILY = 1_000_000

@@ -5,13 +5,15 @@ A law returns None if the schedule keeps it, or a sentence about what is wrong.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 from tests.simulation.compactions import laws as laws_of_compactions
 from tests.simulation.costs import laws as laws_of_costs
 from tests.simulation.decisions import laws as laws_of_decisions
 from tests.simulation.denials import laws as laws_of_denials
 from tests.simulation.events import laws as laws_of_events
+from tests.simulation.evidence import Evidence
 from tests.simulation.files import laws as laws_of_files
 from tests.simulation.guards import laws as laws_of_guards
 from tests.simulation.handoffs import laws as laws_of_handoffs
@@ -32,11 +34,6 @@ from tests.simulation.votes import laws as laws_of_votes
 from tests.simulation.waits import laws as laws_of_waits
 from tests.simulation.watches import laws as laws_of_watches
 from tests.simulation.workflows import laws as laws_of_workflows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.simulation.evidence import Evidence
 
 Law: TypeAlias = "Callable[[Evidence], str | None]"
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import random
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from continuations.errors import AgentChanged
 from continuations.results import SweepResult
@@ -26,7 +27,7 @@ from tests.simulation.agents import (
 )
 from tests.simulation.decoding_cache import versions_decoded_once
 from tests.simulation.evidence import Evidence
-from tests.simulation.families import family_of
+from tests.simulation.families import Role, family_of
 from tests.simulation.fault_schedule import (
     FAULT_KINDS,
     MISFITS,
@@ -41,11 +42,6 @@ from tests.simulation.seams.tools import PEOPLE
 from tests.simulation.sim_environment import SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS
 from tests.simulation.workflows.trees import FLOW_TREES
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from tests.simulation.families import Role
 
 HORIZON_SECONDS = 240.0
 # How many schedules have a run whose tools wait.

@@ -15,24 +15,20 @@ import shlex
 import sys
 import time
 from collections import Counter
+from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.simulation.fault_schedule import FAULT_KINDS, LOST_REPLY_KINDS
 from tests.simulation.laws import LAWS
 from tests.simulation.mutants.registry import MUTANTS
 from tests.simulation.protocol.laws_of_endings import cache_uninterrupted_ends
-from tests.simulation.schedule import report_text, run, shrink
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
-    from tests.simulation.schedule import Report
-    from tests.simulation.sim_environment import SimEnvironment
+from tests.simulation.schedule import Report, report_text, run, shrink
+from tests.simulation.sim_environment import SimEnvironment
 
 SEEDS_PER_JOB = 250
 

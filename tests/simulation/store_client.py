@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
 
-from continuations_storage.contract import PAGE_SIZE, Committed, Page
+from continuations_storage.contract import PAGE_SIZE, Changes, Committed, Listing, Page
 from continuations_storage.errors import (
     Inconclusive,
     StorageError,
@@ -15,18 +17,11 @@ from continuations_storage.errors import (
     Unavailable,
 )
 from continuations_storage.keys import check_key, check_prefix
+from tests.simulation.fault_schedule import OperationPlan
 from tests.simulation.processes import Process, ProcessKilled, wall_time
+from tests.simulation.sim_environment import SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS
 from tests.simulation.watches.actors import SimWatch
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-    from contextlib import AbstractAsyncContextManager
-    from datetime import datetime
-
-    from continuations_storage.contract import Changes, Listing
-    from tests.simulation.fault_schedule import OperationPlan
-    from tests.simulation.sim_environment import SimEnvironment
 
 T = TypeVar("T")
 

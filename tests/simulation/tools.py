@@ -7,15 +7,16 @@ replaces the code of some tools; see `deployed_tools`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from continuations import Answer, ApprovalPolicy, Approve, ToolContext, tool
+from continuations.authoring.tool.tool import Tool
 from continuations.core import jsontext
 from tests.own_task import cancel_own_task
-from tests.simulation.fault_schedule import FlowChange
+from tests.simulation.fault_schedule import Deployment, FlowChange
 from tests.simulation.files.actors import drawn_file
 from tests.simulation.policy.tools import RULE_POLICIES, checked_policy, strict_policy
 from tests.simulation.processes import ProcessKilled, current_process
@@ -30,12 +31,6 @@ from tests.simulation.waits.tools import (
     make_waiting_tool,
     result_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations.authoring.tool.tool import Tool
-    from tests.simulation.fault_schedule import Deployment
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from unittest import mock
 
 from continuations.authoring import callables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
 
 # The context of callbacks of the store, the network and the faults. Never frozen.
 NO_PROCESS = Context()

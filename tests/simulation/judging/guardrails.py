@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Agent
 from continuations.core import jsontext
@@ -12,11 +12,8 @@ from continuations.core.messages import Message
 from continuations.errors import ModelError
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import ReplyInfo, TurnInfo
-from continuations.models.interface import ModelReply
+from continuations.models.interface import ModelReply, ModelRequest
 from tests.simulation.processes import ProcessKilled, current_process
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 # The agent refuses calls with this argument; a person may give it as an edit.
 REFUSED_BY_AGENT = "9"

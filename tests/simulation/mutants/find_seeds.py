@@ -17,15 +17,12 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.mutants.registry import MUTANTS
 from tests.simulation.mutants.seeds import SEEDS
 from tests.simulation.protocol.laws_of_endings import cache_uninterrupted_ends
 from tests.simulation.schedule import run
-
-if TYPE_CHECKING:
-    from tests.simulation.mutants.mutant import Mutant
 
 MAX_SEEDS = int(os.environ.get("MUTANT_SEEDS", "5000"))
 # A mutant may make a schedule endless; the search then skips the seed.

@@ -31,21 +31,16 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import ModuleType
+from typing import Any, TypeAlias
 from unittest import mock
 
 from tests.simulation.families import GENERAL, Family
-from tests.simulation.laws import LAWS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from types import ModuleType
-
-    from tests.simulation.laws import Law
+from tests.simulation.laws import LAWS, Law
 
 # Makes the call that was replaced. It takes arguments that are to be others.
 Original: TypeAlias = Callable[..., Any]

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tests.simulation.compactions import mutants as compaction_mutants
 from tests.simulation.costs import mutants as cost_mutants
 from tests.simulation.decisions import mutants as decision_mutants
@@ -19,7 +17,7 @@ from tests.simulation.index import mutants as index_mutants
 from tests.simulation.jobs import mutants as job_mutants
 from tests.simulation.judging import mutants as judging_mutants
 from tests.simulation.models import mutants as model_mutants
-from tests.simulation.mutants.mutant import unique_mutants
+from tests.simulation.mutants.mutant import Mutant, unique_mutants
 from tests.simulation.operators import mutants as operator_mutants
 from tests.simulation.past import mutants as past_mutants
 from tests.simulation.policy import mutants as policy_mutants
@@ -41,9 +39,6 @@ from tests.simulation.votes import mutants as vote_mutants
 from tests.simulation.waits import mutants as waiting_mutants
 from tests.simulation.watches import mutants as watch_mutants
 from tests.simulation.workflows import mutants as workflow_mutants
-
-if TYPE_CHECKING:
-    from tests.simulation.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = unique_mutants(
     version_mutants.MUTANTS,

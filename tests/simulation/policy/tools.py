@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from continuations import ApprovalPolicy, Approve, Deny, Grant
 from tests.simulation.processes import current_process
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Coroutine
-    from datetime import datetime
 
 # The argument `what` that a grant with a schema covers.
 COVERED_VALUES = ("1", "2")

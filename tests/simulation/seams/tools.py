@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from continuations import ApprovalPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.simulation.fault_schedule import Deployment
+from tests.simulation.fault_schedule import Deployment
 
 # Each of them asks, decides, forks and rewinds.
 PEOPLE = ("ann", "bob", "kim")

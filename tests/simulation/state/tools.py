@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-if TYPE_CHECKING:
-    from continuations import ToolContext
+from continuations import ToolContext
 
 # The names of the tools: one that returns, one after an approval, one that fails.
 KEEPING_TOOLS = ("keep", "keep_approved", "keep_and_fail")
