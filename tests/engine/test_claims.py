@@ -58,7 +58,6 @@ from tests.stores import OneByOneStore, StoreWithListingTime
 
 
 def test_claim_is_renewed_while_a_long_tool_runs(environment: RunEnvironment) -> None:
-    """The claim is renewed in the background for as long as the tool runs."""
     script: Script = {
         "go": [[call("left", input="A")], "end"],
         "A": [[call("act", what="x", then="sleep:6")], "A done"],

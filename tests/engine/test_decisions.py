@@ -243,7 +243,6 @@ def test_cancel_stops_a_run_of_another_process_at_its_next_commit(
 
 
 def test_cancel_of_an_ended_run_changes_nothing() -> None:
-    """A finished run stays finished."""
     runner = make_payment_runner(policy=False)
     assert isinstance(runner.start("go", run_id="r1"), Finished)
 

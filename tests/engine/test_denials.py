@@ -226,7 +226,6 @@ def test_sub_agent_ends_with_an_error_for_its_caller(
 
 
 def test_caller_that_repeats_such_a_sub_agent_ends_too() -> None:
-    """A sub-agent that repeated a denied call counts as denied for its caller."""
 
     def never(cents: int) -> Deny:
         return Deny(reason=f"not {cents}")

@@ -94,7 +94,6 @@ def test_messages_from_many_threads_are_all_read() -> None:
 
 @pytest.mark.parametrize("wrong", [None, 5, b"x", [], [5], [""]])
 def test_message_that_is_no_text_is_rejected(wrong: Any) -> None:
-    """A message is a non-empty text."""
     runner = agent_builders.make_runner(ONE_PAY_SCRIPT, payment_agent.pay)
     runner.start("go", run_id="r")
 

@@ -75,7 +75,6 @@ def test_a_policy_is_asked_once_on_the_effective_arguments(store: MemoryStore) -
 
 
 def test_policy_that_returns_false_runs_the_call() -> None:
-    """The call runs without an approval."""
     script: Script = {"go": [[call("pay", cents=2)], "end"]}
 
     assert isinstance(make_payment_runner(over_three, script).start("go"), Finished)

@@ -64,7 +64,6 @@ def test_starting_with_another_input_is_refused(runner: Runner, other: Any) -> N
 
 
 def test_text_and_user_message_are_the_same_input(runner: Runner) -> None:
-    """A text is one user message."""
     runner.start("go", run_id="r1")
 
     outcome = runner.start([{"role": "user", "content": "go"}], run_id="r1")
@@ -148,7 +147,6 @@ def test_unusual_run_ids_work(runner: Runner) -> None:
 
 
 def test_unknown_run_or_wait_is_not_found(runner: Runner) -> None:
-    """The error names the run or wait."""
     for method in (runner.resume, runner.look, runner.cancel):
         with pytest.raises(errors.RunNotFound) as raised:
             method("r9")

@@ -125,7 +125,6 @@ def test_an_abandoned_run_is_taken_over_when_its_claim_is_over() -> None:
 
 
 def test_sweep_resumes_a_run_after_its_deadline() -> None:
-    """A sweep is the clock of a deadline."""
     shared = Sweepers()
     shared.runner().start("go", run_id="r")
 

@@ -101,7 +101,6 @@ def test_sync_call_in_a_callback_of_a_loop_names_the_async_runner() -> None:
 
 
 def test_async_runner_works_in_two_event_loops(store: MemoryStore) -> None:
-    """One event loop may follow another."""
 
     async def first() -> Wait:
         runner = AsyncRunner(agent_builders.make_boss(ONE_PAY_SCRIPT, pay), store=store)
@@ -125,7 +124,6 @@ def test_async_runner_works_in_two_event_loops(store: MemoryStore) -> None:
 
 
 def test_run_async_and_resume_async_work_without_a_store() -> None:
-    """`run` and `resume` exist as coroutines."""
     agent = agent_builders.make_boss(ONE_PAY_SCRIPT, pay)
 
     async def both() -> Any:
@@ -137,7 +135,6 @@ def test_run_async_and_resume_async_work_without_a_store() -> None:
 
 
 def test_many_threads_share_one_runner() -> None:
-    """A runner may be called from any thread."""
     runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
 
     def one(number: int) -> None:

@@ -159,7 +159,6 @@ async def test_repeated_decision_is_a_success(verdict: Verdict, seconds: int) ->
 
 
 async def test_repeated_decision_with_the_same_id_is_a_success() -> None:
-    """A repeat may have the same id and time."""
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
     first = await decide_wait(objects, APPROVE)
@@ -782,7 +781,6 @@ async def test_late_repeat_gets_the_recorded_decision_after_a_crash() -> None:
 async def test_decide_on_an_ended_wait_raises_the_matching_error(
     rival: Rival, verdict: Verdict
 ) -> None:
-    """Expiry and cancellation have errors of their own."""
     objects = make_objects()
     wait = make_wait()
     await store_suspended_run(objects, wait)

@@ -91,7 +91,6 @@ async def test_racing_posters_get_dense_numbers_and_nothing_is_lost() -> None:
 
 
 async def test_concurrent_posts_of_one_message_keep_its_marker() -> None:
-    """The same message has the same id and time."""
     objects = make_objects()
     loaded = await store_suspended_run(objects)
     posted = await asyncio.gather(
@@ -214,7 +213,6 @@ async def test_post_to_a_run_erased_meanwhile_raises_run_not_found() -> None:
 
 
 async def test_concurrent_cancel_requests_all_get_the_first() -> None:
-    """A cancel request is created once."""
     objects = make_objects()
     reading = await asyncio.gather(
         *(
@@ -250,7 +248,6 @@ async def test_marker_is_created_before_the_cancel_request() -> None:
 
 
 async def test_repeated_cancel_request_keeps_its_marker() -> None:
-    """The same request has the same id and time."""
     objects = make_objects()
     first = await record_cancel_request(objects, RUN, make_cancel_request(1))
     again = await record_cancel_request(objects, RUN, make_cancel_request(1))
@@ -579,7 +576,6 @@ def test_each_reply_is_found_with_few_looks(replies: int, most: int) -> None:
 
 
 def test_messages_with_one_reply_name_its_version() -> None:
-    """Two merged messages have the version of their reply."""
     tables = grown([(3, 1), (3, 2), (3, 1)])
     assert [1, 1, 1, 1] == [looks_for(tables, number) for number in (1, 2, 3, 4)]
 

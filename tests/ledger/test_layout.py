@@ -322,7 +322,6 @@ def test_deadline_in_the_far_future_is_not_due() -> None:
 
 @pytest.mark.parametrize("reason", "demcgr")
 def test_is_release_marker_accepts_only_release_markers(reason: str) -> None:
-    """A marker with another reason is not the marker of a release."""
     key = Marker(1, reason, "1", "n1", "jane").key
 
     assert (reason == "r") == layout.is_release_marker(key)

@@ -118,7 +118,6 @@ async def test_overview_after_claim_holds_cancel_request_and_newest_version(
 
 
 async def test_foreign_key_among_versions_is_named() -> None:
-    """The error has the foreign key."""
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
     await objects.create(f"{layout.versions_prefix(RUN)}0readme", b"")

@@ -299,7 +299,6 @@ async def test_append_after_an_old_version_raises_stale_run() -> None:
 
 
 async def test_append_with_lost_reply_is_inconclusive_not_stale() -> None:
-    """`Inconclusive` is an error of its own."""
     inner = MemoryStore()
     store = FaultyStore(inner, at(1, lost_reply()))
     with pytest.raises(Inconclusive):

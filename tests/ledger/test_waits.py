@@ -55,7 +55,6 @@ async def test_wait_is_read_as_it_was_created() -> None:
 
 
 async def test_second_create_of_a_wait_changes_nothing() -> None:
-    """The wait keeps its id."""
     objects = make_objects()
     wait = make_wait()
     await waits.create(objects, [wait])
@@ -204,7 +203,6 @@ async def test_waits_of_one_kind_are_listed_by_age() -> None:
 
 
 async def test_waits_on_several_pages_are_listed() -> None:
-    """The list is complete."""
     objects = make_objects()
     for number in range(PAGE_SIZE + 5):
         await objects.create(layout.wait_key(make_wait_id(number)), b"")

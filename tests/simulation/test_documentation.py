@@ -36,7 +36,6 @@ def test_commands_of_the_page_print_the_shown_output(
 
 
 def test_page_names_every_folder_and_the_number_of_mutants() -> None:
-    """The page describes all folders."""
     text = PAGE.read_text(encoding="utf-8")
     folders = {path.parent.name for path in (ROOT / "tests").glob("*/*.py")}
 

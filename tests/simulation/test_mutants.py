@@ -79,7 +79,6 @@ def test_every_mutant_breaks_a_law(mutant: Mutant) -> None:
 
 
 def test_mutants_are_applied_and_reverted() -> None:
-    """No mutant outlives its test."""
     for each in MUTANTS:
         places = [place for made in each.patches() for place in made.places]
         before = [_value_at(place) for place in places]
