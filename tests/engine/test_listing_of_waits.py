@@ -243,17 +243,24 @@ def many_waits(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_long_listing_on_files_reads_the_folder_once(
-    many_waits: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scanned: list[Any] = []
+@pytest.fixture
+def scanned(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the list of the folders that are read from now on."""
+    found: list[Any] = []
     real = os.scandir
 
     def scandir(path: Any) -> Any:
-        scanned.append(path)
+        found.append(path)
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
+    return found
+
+
+def test_long_listing_on_files_reads_the_folder_once(
+    many_waits: Path, scanned: list[Any]
+) -> None:
+    scanned.clear()
     count = len(list(Runner([], store=FileStore(many_waits)).waiting()))
 
     assert 5000 == count
@@ -309,16 +316,9 @@ def many_markers(tmp_path: Path) -> Path:
 
 
 def test_junk_among_the_markers_is_read_once(
-    many_markers: Path, monkeypatch: pytest.MonkeyPatch
+    many_markers: Path, scanned: list[Any]
 ) -> None:
-    scanned: list[Any] = []
-    real = os.scandir
-
-    def scandir(path: Any) -> Any:
-        scanned.append(path)
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
+    scanned.clear()
     runner = Runner([], store=FileStore(many_markers))
 
     assert 1 == len(list(runner.waiting()))
@@ -431,24 +431,20 @@ def test_runs_that_wait_for_their_models_are_found_among_other_waits() -> None:
     assert not has_more
 
 
-def test_search_for_models_costs_one_listing_without_deadlines() -> None:
+@pytest.mark.parametrize(
+    ("call", "listings"), [(NOTE, ["markers/"]), (PAY, ["markers/", "waits/"])]
+)
+def test_search_for_models_lists_waits_only_beside_deadlines_and_loads_no_run(
+    call: ToolCall, listings: list[str]
+) -> None:
+    """The deadline of a listed wait is not one of a model."""
     store = CountingStore()
-    make_runner(store, NOTE).start("go", run_id="r")
+    make_runner(store, call).start("go", run_id="r")
     store.listings.clear()
     store.reads = 0
 
     assert ((), False) == awaiting_models(store)
-    assert (["markers/"], 0) == (store.listings, store.reads)
-
-
-def test_search_for_models_loads_no_run_whose_deadlines_are_of_listed_waits() -> None:
-    store = CountingStore()
-    make_runner(store, PAY).start("go", run_id="r")
-    store.listings.clear()
-    store.reads = 0
-
-    assert ((), False) == awaiting_models(store)
-    assert (["markers/", "waits/"], 0) == (store.listings, store.reads)
+    assert (listings, 0) == (store.listings, store.reads)
 
 
 def test_search_for_models_loads_a_bounded_number_of_runs(

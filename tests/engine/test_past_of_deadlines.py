@@ -374,12 +374,16 @@ KINDS = ["question", "event", "signal", "external", "deadline", "timer"]
 
 @pytest.mark.parametrize("how", ["rewind", "fork"])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("adopts", [False, True])
 def test_function_that_got_an_answer_runs_again_only_if_a_person_approves(
-    kind: str, how: str
+    kind: str, how: str, *, adopts: bool
 ) -> None:
+    """Also in another store: the bytes say that the function ran in a version."""
     case = Case(kind)
     case.go_back(how, case.start())
     assert 1 == len(booked)
+    if adopts:
+        case.adopt(_data(case))
 
     case.answer("two")
     outcome = case.runner().resume(case.run_id)
@@ -482,30 +486,6 @@ def test_adopt_of_bytes_before_an_answer_that_was_used_is_refused(
         case.runner().adopt(_data(case, parked), run_id=run_id)
 
     assert 1 == len(booked)
-
-
-@pytest.mark.parametrize("how", ["rewind", "fork"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_adopt_in_another_store_asks_before_a_used_answer_is_used_again(
-    kind: str, how: str
-) -> None:
-    """The bytes say that the function ran in versions that were left."""
-    case = Case(kind)
-    case.go_back(how, case.start())
-    assert 1 == len(booked)
-    case.adopt(_data(case))
-
-    case.answer("two")
-    outcome = case.runner().resume("a")
-
-    assert 1 == len(booked)
-    assert isinstance(outcome, Suspended)
-    (wait,) = outcome.waits
-    assert ("unknown", 1) == (wait.kind, wait.stage)
-    assert "Run r began the on_answer function of this call" in (wait.note or "")
-    case.runner().decide(wait.id, Approve(by="kim"))
-    assert isinstance(case.runner().resume("a"), Finished)
-    assert 2 == len(booked)
 
 
 @pytest.mark.parametrize("kind", KINDS)

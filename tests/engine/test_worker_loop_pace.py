@@ -178,20 +178,25 @@ def test_timer_ends_at_its_time_and_not_at_the_next_look() -> None:
     assert 95.5 <= world.ended_at("r1") < 95.5 + 20 * LATENCY
 
 
-def test_decision_by_the_same_runner_is_noticed_at_once() -> None:
-    """A web application with a worker loop keeps no user waiting."""
-    world = World(make_agent(call("question")))
+def decided_at_1000(world: World, decider: AsyncRunner) -> float:
+    """Let a runner decide at second 1000; return when the run has ended."""
 
     async def scenario() -> None:
         outcome = expect(await world.runner.start("go", run_id="r1"), Suspended)
         await asyncio.sleep(1000 - world.loop.time())
-        await world.runner.decide(outcome.waits[0].id, Answer("blue"))
+        await decider.decide(outcome.waits[0].id, Answer("blue"))
         await asyncio.sleep(20)
         assert await world.is_finished("r1")
 
     world.run(scenario())
+    return world.ended_at("r1")
 
-    assert world.ended_at("r1") < 1000 + 20 * LATENCY
+
+def test_decision_by_the_same_runner_is_noticed_at_once() -> None:
+    """A web application with a worker loop keeps no user waiting."""
+    world = World(make_agent(call("question")))
+
+    assert decided_at_1000(world, world.runner) < 1000 + 20 * LATENCY
 
 
 def test_decision_is_noticed_at_once_after_another_loop_of_the_runner_ended() -> None:
@@ -247,27 +252,13 @@ def test_decision_while_the_task_of_its_run_ends_is_noticed_at_once() -> None:
     assert world.ended_at("r1") < 1000 + 40 * LATENCY
 
 
-def decided_by_another_process_at_1000(world: World) -> float:
-    """Let another process decide at second 1000; return when the run has ended."""
-
-    async def scenario() -> None:
-        other = world.another_runner()
-        outcome = expect(await world.runner.start("go", run_id="r1"), Suspended)
-        await asyncio.sleep(1000 - world.loop.time())
-        await other.decide(outcome.waits[0].id, Answer("blue"))
-        await asyncio.sleep(20)
-        assert await world.is_finished("r1")
-
-    world.run(scenario())
-    return world.ended_at("r1")
-
-
 def test_decision_by_another_process_is_found_within_the_interval() -> None:
     """The store reports nothing."""
     world = World(make_agent(call("question")))
     world.slow_store.reports = False
 
-    assert 1000 < decided_by_another_process_at_1000(world) <= 1010 + 20 * LATENCY
+    ended_at = decided_at_1000(world, world.another_runner())
+    assert 1000 < ended_at <= 1010 + 20 * LATENCY
 
 
 def test_decision_by_another_process_is_noticed_at_once_if_the_store_reports() -> None:
@@ -275,7 +266,7 @@ def test_decision_by_another_process_is_noticed_at_once_if_the_store_reports() -
     world = World(make_agent(call("question")))
 
     # Two creates of the decision, and those of the end of the run.
-    assert decided_by_another_process_at_1000(world) < 1000 + 10 * LATENCY
+    assert decided_at_1000(world, world.another_runner()) < 1000 + 10 * LATENCY
 
 
 def test_hundred_decisions_a_second_make_few_looks() -> None:
