@@ -85,6 +85,19 @@ def start(shared: SharedStore, limited: Limited, **options: Any) -> Runner:
     return runner
 
 
+def start_limited() -> tuple[SharedStore, Limited, Runner]:
+    """Start a run whose only agent has a model that is limited."""
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    return shared, limited, start(shared, limited)
+
+
+def finish(shared: SharedStore, limited: Limited, runner: Runner) -> None:
+    """Let the model reply again, and the run end, after the first delay."""
+    limited.limited.clear()
+    shared.clock.seconds += 76
+    assert isinstance(runner.resume("r"), Finished)
+
+
 def seconds_to(shared: SharedStore, wait: Wait) -> float:
     """Return the seconds until the next attempt."""
     assert wait.deadline is not None
@@ -95,8 +108,7 @@ def seconds_to(shared: SharedStore, wait: Wait) -> float:
 
 
 def test_limited_model_suspends_the_run_with_the_time_of_the_next_attempt() -> None:
-    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
-    runner = start(shared, limited)
+    shared, limited, runner = start_limited()
 
     wait = only_wait(runner.resume("r"))
 
@@ -112,8 +124,7 @@ def test_limited_model_suspends_the_run_with_the_time_of_the_next_attempt() -> N
 
 
 def test_run_goes_on_when_a_sweep_finds_the_model_up_again() -> None:
-    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
-    runner = start(shared, limited)
+    shared, limited, runner = start_limited()
     limited.limited.clear()
     shared.clock.seconds += 59
     assert () == runner.sweep().resumed
@@ -128,8 +139,7 @@ def test_run_goes_on_when_a_sweep_finds_the_model_up_again() -> None:
 
 def test_resume_before_the_time_asks_no_model_and_writes_nothing() -> None:
     """A decision of a sibling must not undo the back-off."""
-    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
-    runner = start(shared, limited)
+    shared, limited, runner = start_limited()
     before = shared.keys("")
 
     only_wait(runner.resume("r"))
@@ -140,8 +150,7 @@ def test_resume_before_the_time_asks_no_model_and_writes_nothing() -> None:
 
 def test_attempts_back_off_and_stay_few() -> None:
     """A day of outage costs as many requests and twice as many versions as attempts."""
-    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
-    runner = start(shared, limited)
+    shared, limited, runner = start_limited()
     delays: list[float] = []
 
     for _ in range(24 * 60):
@@ -225,9 +234,7 @@ def test_worker_that_stops_while_the_model_is_limited_does_not_end_the_run() -> 
 
     only_wait(outcome)
     assert 1 == len(limited.requests)
-    limited.limited.clear()
-    shared.clock.seconds += 76
-    assert isinstance(runner.resume("r"), Finished)
+    finish(shared, limited, runner)
 
 
 def _was_asked_more_often(limited: Limited, number: int) -> bool:
@@ -301,9 +308,7 @@ def test_siblings_go_on_while_one_model_is_limited() -> None:
     assert ("boss", "slow") == wait.path
     assert ["note"] == calls
     assert ["boss", "quick", "quick", "slow"] == sorted(limited.requests)
-    limited.limited.clear()
-    shared.clock.seconds += 76
-    assert isinstance(runner.resume("r"), Finished)
+    finish(shared, limited, runner)
     assert ["boss", "boss", "quick", "quick", "slow", "slow"] == sorted(
         limited.requests
     )
@@ -311,24 +316,20 @@ def test_siblings_go_on_while_one_model_is_limited() -> None:
 
 
 def test_message_is_added_while_the_model_is_limited() -> None:
-    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
-    runner = start(shared, limited)
+    shared, limited, runner = start_limited()
     runner.send("r", "be quick")
 
     only_wait(runner.resume("r"))
     assert 1 == len(limited.requests)
 
-    limited.limited.clear()
-    shared.clock.seconds += 76
-    assert isinstance(runner.resume("r"), Finished)
+    finish(shared, limited, runner)
     assert ["go", "be quick"] == [
         message.content for message in limited.model.requests[-1].messages
     ]
 
 
 def test_cancelled_run_asks_no_model_again() -> None:
-    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
-    runner = start(shared, limited)
+    shared, limited, runner = start_limited()
 
     runner.cancel("r")
 
@@ -583,8 +584,7 @@ def test_wakes_poll_a_limited_provider_once_in_a_period() -> None:
 
 def test_attempt_that_was_made_early_keeps_a_longer_time_of_the_provider() -> None:
     """The provider says when it wants the next request."""
-    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
-    runner = start(shared, limited)
+    shared, limited, runner = start_limited()
     limited.retry_after = 600
 
     runner.wake("r")
@@ -595,8 +595,7 @@ def test_attempt_that_was_made_early_keeps_a_longer_time_of_the_provider() -> No
 
 def test_wake_after_a_limit_is_over_lets_the_run_go_on() -> None:
     """The model is asked at once, and the next period is a new one."""
-    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
-    runner = start(shared, limited)
+    _, limited, runner = start_limited()
     limited.limited.clear()
 
     assert 1 == runner.wake("r")

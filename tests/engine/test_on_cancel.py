@@ -23,6 +23,7 @@ from continuations import (
     Runner,
     Suspended,
     ToolContext,
+    Wait,
     ask,
     external,
     resume,
@@ -36,7 +37,7 @@ from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import Crash, Fault, FaultyStore, Operation, crashed
 from tests.clocks import ManualClock
-from tests.crash_points import every_crash
+from tests.crash_points import CrashPoint, every_crash
 from tests.engine.agent_builders import root_tool_results
 from tests.outcomes import expect, single_wait
 
@@ -113,14 +114,25 @@ class Jobs:
         """Start the run `r1`, which waits for its job."""
         return expect(self.runner().start("go", run_id="r1"), Suspended)
 
+    def die(self, point: CrashPoint) -> None:
+        """Resume the run in a process that dies, and let its claim end."""
+        with point.process(self.store) as dying:
+            self.runner(dying).resume("r1")
+        self.clock.seconds += 60
+
+
+def start_job(**options: Any) -> tuple[Jobs, Wait]:
+    """Start the run `r1`, which waits for its job; return the wait, too."""
+    jobs = Jobs(**options)
+    return jobs, single_wait(jobs.start())
+
 
 def _calls(agent: str) -> ScriptedModel:
     return ScriptedModel([ToolCall(agent, {"input": "x"}), "end"])
 
 
 def test_cancel_without_agents_only_records_the_request() -> None:
-    jobs = Jobs()
-    [wait] = jobs.start().waits
+    jobs, wait = start_job()
 
     recorded = jobs.runner(agents=[]).cancel("r1", reason="not needed")
 
@@ -156,12 +168,9 @@ def test_crash_at_any_operation_tells_at_least_once_and_never_after_the_end(
     moment: Any,
 ) -> None:
     for point in every_crash(moment, more_than=5):
-        jobs = Jobs()
-        [wait] = jobs.start().waits
+        jobs, wait = start_job()
         jobs.runner(agents=[]).cancel("r1")
-        with point.process(jobs.store) as dying:
-            jobs.runner(dying).resume("r1")
-        jobs.clock.seconds += 60
+        jobs.die(point)
         told_before = len(jobs.told)
         was_ended = jobs.runner(agents=[]).look("r1").status == "cancelled"
         assert told_before >= was_ended
@@ -180,8 +189,7 @@ def test_crash_at_any_operation_tells_at_least_once_and_never_after_the_end(
 
 def test_crash_of_the_cancelling_process_loses_nothing() -> None:
     for point in every_crash("before", "after", more_than=2):
-        jobs = Jobs()
-        [wait] = jobs.start().waits
+        jobs, wait = start_job()
         with point.process(jobs.store) as dying:
             jobs.runner(dying, agents=[]).cancel("r1")
         if point.has_crashed:
@@ -230,8 +238,7 @@ def test_worker_that_dies_in_on_cancel_each_time_does_not_keep_the_run() -> None
 
 
 def test_job_with_a_result_is_not_told() -> None:
-    jobs = Jobs()
-    [wait] = jobs.start().waits
+    jobs, wait = start_job()
     jobs.runner(agents=[]).decide(wait.id, Answer("7 pages"))
 
     # A process without agents may end the run: there is nothing to tell
@@ -240,8 +247,7 @@ def test_job_with_a_result_is_not_told() -> None:
 
 
 def test_deadline_of_a_job_tells_the_other_system() -> None:
-    jobs = Jobs(wait=lambda: external("scan", str, within=60))
-    [wait] = jobs.start().waits
+    jobs, wait = start_job(wait=lambda: external("scan", str, within=60))
     jobs.clock.seconds += 61
 
     assert isinstance(jobs.runner().resume("r1"), Finished)
@@ -251,12 +257,9 @@ def test_deadline_of_a_job_tells_the_other_system() -> None:
 
 def test_crash_at_a_deadline_tells_at_least_once() -> None:
     for point in every_crash("before", "after", more_than=6):
-        jobs = Jobs(wait=lambda: external("scan", str, within=60))
-        [wait] = jobs.start().waits
+        jobs, wait = start_job(wait=lambda: external("scan", str, within=60))
         jobs.clock.seconds += 61
-        with point.process(jobs.store) as dying:
-            jobs.runner(dying).resume("r1")
-        jobs.clock.seconds += 60
+        jobs.die(point)
 
         assert isinstance(jobs.runner().resume("r1"), Finished)
 
@@ -304,8 +307,7 @@ def test_run_that_fails_tells_its_jobs() -> None:
 
 
 def test_process_without_the_function_leaves_the_run_to_others() -> None:
-    jobs = Jobs()
-    [wait] = jobs.start().waits
+    jobs, wait = start_job()
     jobs.runner(agents=[]).cancel("r1")
 
     with pytest.raises(AgentChanged, match="has no on_cancel function here"):
@@ -340,8 +342,7 @@ def test_job_past_its_deadline_does_not_keep_a_run_whose_code_lost_the_function(
 
 
 def test_job_with_a_moved_deadline_keeps_its_run_until_that_time() -> None:
-    jobs = Jobs(wait=lambda: external("scan", str, within=60))
-    [wait] = jobs.start().waits
+    jobs, wait = start_job(wait=lambda: external("scan", str, within=60))
     jobs.runner(agents=[]).heartbeat(wait.id, extend=600)
     jobs.clock.seconds += 61
     jobs.runner(agents=[]).cancel("r1")
@@ -358,12 +359,9 @@ def test_crash_while_a_job_is_cancelled_leaves_a_run_that_other_code_can_end() -
     """If it raises `AgentChanged`, its advice works."""
     refused = 0
     for point in every_crash("before", "after", more_than=5):
-        jobs = Jobs()
-        [wait] = jobs.start().waits
+        jobs, wait = start_job()
         jobs.runner(agents=[]).cancel("r1")
-        with point.process(jobs.store) as dying:
-            jobs.runner(dying).resume("r1")
-        jobs.clock.seconds += 60
+        jobs.die(point)
         other = jobs.runner(agents=jobs.boss(cancels=False))
         try:
             ended = other.resume("r1")
@@ -494,8 +492,7 @@ def test_verify_of_an_on_answer_function_opens_no_wait() -> None:
 
 def test_operator_who_cancels_a_call_tells_its_job() -> None:
     """The process without agents records the request; a worker tells, then goes on."""
-    jobs = Jobs()
-    [wait] = jobs.start().waits
+    jobs, wait = start_job()
 
     recorded = jobs.runner(agents=[]).cancel("r1", call=wait.call_id)
     assert [wait.id] == [each.id for each in recorded.waits]
@@ -509,12 +506,9 @@ def test_operator_who_cancels_a_call_tells_its_job() -> None:
 
 def test_crash_while_a_call_is_cancelled_tells_at_least_once() -> None:
     for point in every_crash("before", "after", more_than=6):
-        jobs = Jobs()
-        [wait] = jobs.start().waits
+        jobs, wait = start_job()
         jobs.runner(agents=[]).cancel("r1", call=wait.call_id)
-        with point.process(jobs.store) as dying:
-            jobs.runner(dying).resume("r1")
-        jobs.clock.seconds += 60
+        jobs.die(point)
 
         while jobs.runner(agents=[]).look("r1").status != "finished":
             jobs.runner().sweep()

@@ -63,10 +63,15 @@ def asking_run(script: Any = ASKING, **options: Any) -> Runner:
     return runner
 
 
+def before_payment() -> tuple[Runner, int]:
+    """Return a run that asks, and its version in which the payment waited."""
+    runner = asking_run()
+    return runner, version_with(runner, "pay", "waiting")
+
+
 def test_what_was_approved_or_started_since_is_asked_about() -> None:
     """The payment and the mail happened; neither happens again unasked."""
-    runner = asking_run()
-    version = version_with(runner, "pay", "waiting")
+    runner, version = before_payment()
     before = runner.look(RUN_ID)
     (old,) = runner.look(RUN_ID, version=version).waits
 
@@ -104,8 +109,7 @@ def test_what_was_approved_or_started_since_is_asked_about() -> None:
 
 
 def test_event_tells_of_the_rewind_and_describes_the_run_anew() -> None:
-    runner = asking_run()
-    version = version_with(runner, "pay", "waiting")
+    runner, version = before_payment()
 
     rewound = runner.rewind(RUN_ID, version)
 
@@ -203,8 +207,7 @@ def test_thread_that_rests_is_not_rewound_into_a_turn_with_a_reply() -> None:
 
 
 def test_pause_stays_and_an_ended_pause_does_not_come_back() -> None:
-    runner = asking_run()
-    version = version_with(runner, "pay", "waiting")
+    runner, version = before_payment()
     runner.pause(RUN_ID, reason="audit")
     runner.resume(RUN_ID)
 
@@ -221,8 +224,7 @@ def test_pause_stays_and_an_ended_pause_does_not_come_back() -> None:
 
 
 def test_run_can_be_rewound_twice_and_forward_again() -> None:
-    runner = asking_run()
-    version = version_with(runner, "pay", "waiting")
+    runner, version = before_payment()
     asking = runner.look(RUN_ID).version
 
     runner.rewind(RUN_ID, version)
@@ -331,8 +333,7 @@ def test_rewinds_and_resumes_in_fresh_interpreters_repeat_nothing(
 
 
 def test_async_runner_and_a_process_without_agents_rewind_too() -> None:
-    runner = asking_run()
-    version = version_with(runner, "pay", "waiting")
+    runner, version = before_payment()
 
     rewound = asyncio.run(AsyncRunner([], store=runner.store).rewind(RUN_ID, version))
 
@@ -375,8 +376,7 @@ def test_plan_tells_what_the_rewind_does_and_writes_nothing() -> None:
 
 
 def test_run_that_moved_on_since_the_plan_is_not_rewound() -> None:
-    runner = asking_run()
-    version = version_with(runner, "pay", "waiting")
+    runner, version = before_payment()
     plan = runner.plan_rewind(RUN_ID, version)
     runner.pause(RUN_ID, by="lee")
     before = objects_of(runner)

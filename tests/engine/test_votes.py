@@ -59,10 +59,15 @@ def wait_of(runner: Runner, **options: Any) -> str:
     return wait.id
 
 
+def start(**options: Any) -> tuple[Runner, str]:
+    """Start a run whose tool `pay` has a policy; return the id of its wait, too."""
+    runner = make_runner(**options)
+    return runner, wait_of(runner)
+
+
 def test_call_runs_after_as_many_votes_as_it_needs() -> None:
     """One vote of two leaves the wait open; the second one makes the decision."""
-    runner = make_runner(approvers=["kim", "lee", "max"], votes=2)
-    wait = wait_of(runner)
+    runner, wait = start(approvers=["kim", "lee", "max"], votes=2)
 
     first = runner.decide(wait, Approve(by="kim"))
     between = runner.resume("r")
@@ -84,8 +89,7 @@ def test_call_runs_after_as_many_votes_as_it_needs() -> None:
 
 def test_one_denial_ends_the_wait() -> None:
     """A denial after a vote for the call is the decision."""
-    runner = make_runner(votes=3)
-    wait = wait_of(runner)
+    runner, wait = start(votes=3)
     runner.decide(wait, Approve(by="kim"))
 
     denial = runner.decide(wait, Deny(by="lee", reason="no"))
@@ -100,8 +104,7 @@ def test_one_denial_ends_the_wait() -> None:
 
 def test_first_vote_of_a_person_counts() -> None:
     """A repeat is the same vote; another approval of the same person is refused."""
-    runner = make_runner(votes=2)
-    wait = wait_of(runner)
+    runner, wait = start(votes=2)
     first = runner.decide(wait, Approve(by="kim"))
 
     assert first == runner.decide(wait, Approve(by="kim"))
@@ -112,8 +115,7 @@ def test_first_vote_of_a_person_counts() -> None:
 
 def test_approvers_who_disagree_about_an_edit_can_deny() -> None:
     """All have voted and no arguments have two votes: one of them ends the wait."""
-    runner = make_runner(approvers=["kim", "lee"], votes=2)
-    wait = wait_of(runner)
+    runner, wait = start(approvers=["kim", "lee"], votes=2)
     runner.decide(wait, Approve(by="kim"))
     runner.decide(wait, Approve(by="lee", arguments={"cents": 4}))
 
@@ -126,8 +128,7 @@ def test_approvers_who_disagree_about_an_edit_can_deny() -> None:
 
 def test_a_voter_who_repeats_after_the_end_gets_the_decision() -> None:
     """Each of the voters may repeat the vote; another verdict is an error."""
-    runner = make_runner(votes=2)
-    wait = wait_of(runner)
+    runner, wait = start(votes=2)
     runner.decide(wait, Approve(by="kim"))
     decision = runner.decide(wait, Approve(by="lee"))
 
@@ -139,8 +140,7 @@ def test_a_voter_who_repeats_after_the_end_gets_the_decision() -> None:
 
 def test_votes_for_different_edits_do_not_add_up() -> None:
     """Two persons must agree on the arguments, and the original ones are an edit."""
-    runner = make_runner(votes=2)
-    wait = wait_of(runner)
+    runner, wait = start(votes=2)
 
     runner.decide(wait, Approve(by="kim"))
     other = runner.decide(wait, Approve(by="lee", arguments={"cents": 4}))
@@ -156,8 +156,7 @@ def test_votes_for_different_edits_do_not_add_up() -> None:
 
 def test_answers_are_votes_for_their_value() -> None:
     """Two equal answers respond in place of the call."""
-    runner = make_runner(votes=2)
-    wait = wait_of(runner)
+    runner, wait = start(votes=2)
     runner.decide(wait, Answer("done", by="kim"))
     assert isinstance(runner.decide(wait, Answer("later", by="lee")), Vote)
 
@@ -170,8 +169,7 @@ def test_answers_are_votes_for_their_value() -> None:
 
 def test_only_approvers_decide() -> None:
     """A stranger, and a verdict without a name, are refused; nothing is recorded."""
-    runner = make_runner(approvers=["kim"])
-    wait = wait_of(runner)
+    runner, wait = start(approvers=["kim"])
 
     for by, why in (
         ("eve", "eve is not one of its approvers"),
@@ -194,8 +192,7 @@ def test_groups_are_resolved_when_a_vote_is_cast() -> None:
         asked.append(name)
         return members.get(name, [])
 
-    runner = make_runner(approvers=["group:finance", "max"], groups=groups)
-    wait = wait_of(runner)
+    runner, wait = start(approvers=["group:finance", "max"], groups=groups)
 
     with pytest.raises(DecisionRefused, match="eve is not one of its approvers"):
         runner.decide(wait, Approve(by="eve"))
@@ -207,8 +204,7 @@ def test_groups_are_resolved_when_a_vote_is_cast() -> None:
 
 def test_a_person_who_is_named_needs_no_group() -> None:
     """A runner without a groups function decides for approvers by name."""
-    runner = make_runner(approvers=["group:finance", "max"])
-    wait = wait_of(runner)
+    runner, wait = start(approvers=["group:finance", "max"])
 
     with pytest.raises(DecisionRefused, match=r"Runner\(groups="):
         runner.decide(wait, Approve(by="kim"))
@@ -217,8 +213,7 @@ def test_a_person_who_is_named_needs_no_group() -> None:
 
 def test_the_groups_of_an_identity_count() -> None:
     """A door that verified the groups passes them with the name."""
-    runner = make_runner(approvers=["group:finance"])
-    wait = wait_of(runner)
+    runner, wait = start(approvers=["group:finance"])
 
     decision = runner.decide(wait, Approve(by=Identity("kim", groups=["finance"])))
 
