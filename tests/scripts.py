@@ -11,6 +11,7 @@ one. Every turn is recorded in the log of turns.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -44,6 +45,12 @@ def call(tool: str, /, **arguments: Any) -> ScriptedCall:
 def call_with_id(tool: str, call_id: str, /, **arguments: Any) -> ScriptedCall:
     """Return a call of a tool with the provider's id."""
     return ScriptedCall(tool, arguments, call_id)
+
+
+def of_environment() -> Script:
+    """Return the script that TEST_SCRIPT has for this process."""
+    found: Script = json.loads(os.environ["TEST_SCRIPT"])
+    return found
 
 
 def first_user_message(messages: Sequence[Mapping[str, Any]]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,7 +50,7 @@ def versioned_agents() -> list[Agent]:
 
 def gated_sub_agent() -> list[Agent]:
     """Return boss, whose sub-agent `gated` needs an approval."""
-    model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
+    model = scripts.scripted_model(scripts.of_environment())
     gated = Agent("gated", model=model)
     return [Agent("boss", tools=[gated.as_tool(approval=True)], model=model)]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from hashlib import sha256
 from typing import Any
 
@@ -98,4 +96,4 @@ def three_deep(script: Script) -> Agent:
 
 def agents() -> list[Agent]:
     """Return the agents of a fresh process."""
-    return [three_deep(json.loads(os.environ["TEST_SCRIPT"]))]
+    return [three_deep(scripts.of_environment())]

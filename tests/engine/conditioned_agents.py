@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-
 from continuations import Agent, after, every
 from continuations.tools import AgentProgress
 from tests import scripts
@@ -34,7 +31,7 @@ def last_turn(progress: AgentProgress) -> str | None:
 
 
 def agents() -> list[Agent]:
-    model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
+    model = scripts.scripted_model(scripts.of_environment())
     clerk = Agent("clerk", tools=[act, pay], model=model, suspend_when=[every(turns=2)])
     hr = Agent("hr", tools=[clerk, act], model=model, suspend_when=[last_turn])
     return [

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-
 from continuations import Agent
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import (
@@ -50,7 +47,7 @@ async def upper(result: ResultInfo) -> ChangeResult:
 
 
 def agents() -> list[Agent]:
-    model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
+    model = scripts.scripted_model(scripts.of_environment())
     clerk = Agent(
         "clerk",
         tools=[pay, send],

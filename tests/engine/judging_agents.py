@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
 
 from continuations import Agent, ApprovalPolicy
@@ -41,7 +39,7 @@ def asks(info: TurnInfo | ReplyInfo) -> Tripped | None:
 
 
 def agents() -> list[Agent]:
-    model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
+    model = scripts.scripted_model(scripts.of_environment())
     checker = Agent("checker", model=model, output_type=Verdict)
     policy = ApprovalPolicy(within=3600)
     ask = Guardrail(check=asks, on_trip="ask", approval=policy)

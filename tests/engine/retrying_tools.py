@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 
@@ -25,6 +24,6 @@ def push(what: str, ctx: ToolContext) -> str:
 
 def agents() -> list[Agent]:
     """Return an agent that follows the script of the environment."""
-    script = json.loads(os.environ["TEST_SCRIPT"])
+    script = scripts.of_environment()
     model = scripts.scripted_model(script)
     return [Agent("boss", instructions="Push.", tools=[push], model=model)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from typing import Any
 
 from pydantic import BaseModel
@@ -58,7 +56,7 @@ def three_deep(script: Script) -> Agent:
 
 def agents() -> list[Agent]:
     """Return the agents of a fresh process."""
-    return [three_deep(json.loads(os.environ["TEST_SCRIPT"]))]
+    return [three_deep(scripts.of_environment())]
 
 
 def replayed(messages: list[dict[str, Any]]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import timedelta
 from enum import Enum
@@ -123,7 +122,7 @@ def next_step(answer: str, ctx: ToolContext) -> ToolWait[str] | str:
 
 def agents() -> list[Agent]:
     """Return boss > hr > clerk, and boss > clerk, with the tools that wait."""
-    model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
+    model = scripts.scripted_model(scripts.of_environment())
     tools: list[Any] = [laptop, question, nap, scan, price, pay, train]
     clerk = Agent("clerk", tools=tools, model=model)
     hr = Agent("hr", tools=[clerk], model=model)
