@@ -20,6 +20,7 @@ from continuations import (
     AsyncRunner,
     Runner,
     Suspended,
+    external,
     sleep,
     tool,
 )
@@ -457,3 +458,50 @@ def test_search_for_models_loads_a_bounded_number_of_runs(
     start_limited(store, "m1")
 
     assert (("m1",), True) == awaiting_models(store)
+
+
+# Waits without an object ------------------------------------------------------
+
+
+scan = wait_tool("scan", lambda: external("scan", str, within=3600))
+nap_long = wait_tool("nap", lambda: sleep(3600))
+pay_once = text_tool("pay", "paid", approval=True)
+
+
+def _runner(name: str) -> Runner:
+    model = ScriptedModel([ToolCall(name, {}), "Done."])
+    agent = Agent("clerk", tools=[scan, nap_long, pay_once], model=model)
+    return Runner(agent, store=f"memory:lists of rows, {name}")
+
+
+def test_wait_with_object_and_deadline_is_listed_once() -> None:
+    """A list of timers reads the runs, and their other waits have been listed."""
+    runner = _runner("scan")
+    runner.start("go", run_id="r1")
+
+    kinds = ["external", "timer"]
+    assert ["external"] == [wait.kind for wait in runner.waiting(kinds=kinds)]
+    assert ["external"] == [wait.kind for wait in runner.open_waits(kinds=kinds)]
+
+
+def test_pause_of_a_run_without_deadlines_is_listed() -> None:
+    runner = _runner("pay")
+    runner.start("go", run_id="r1")
+    runner.pause("r1", by="kim")
+    runner.resume("r1")
+
+    assert ["operator"] == [wait.kind for wait in runner.waiting(kinds=["operator"])]
+    runner.unpause("r1", by="kim")
+    runner.resume("r1")
+    assert [] == list(runner.waiting(kinds=["operator"]))
+
+
+def test_pause_is_listed_beside_a_timer() -> None:
+    runner = _runner("nap")
+    runner.start("go", run_id="r1")
+    runner.pause("r1", by="kim")
+    runner.resume("r1")
+
+    for kinds in (["operator"], ["operator", "timer"], ["timer"]):
+        listed = [wait.kind for wait in runner.waiting(kinds=kinds)]
+        assert sorted(kinds) == sorted(listed)
