@@ -47,7 +47,6 @@ from tests.simulation.mutants.mutant import (
 )
 from tests.simulation.mutants.registry import MUTANTS, PROMISED_RULES
 from tests.simulation.mutants.seeds import SEEDS
-from tests.simulation.protocol.laws_of_effects import started_once
 
 SEARCH_LIMIT = int(os.environ.get("MUTANT_SEEDS", "0"))
 REFRESH = (
@@ -120,7 +119,7 @@ def test_mutants_and_seeds_match() -> None:
     assert 188 <= len(names)
     assert set(names) == set(SEEDS)
     for each in MUTANTS:
-        assert SEEDS[each.name][1] in each.law_names
+        assert SEEDS[each.name][1] in each.breaks
     assert set(PROMISED_RULES.values()) <= set(MUTANTS)
 
 
@@ -247,20 +246,16 @@ def test_mutant_that_patches_one_place_twice_is_refused() -> None:
         yield patch(claims.check_free, _check_free)
 
     with pytest.raises(InvalidMutantError, match="twice patches one place twice"):
-        mutant("A bug.", breaks=(started_once,))(twice)
+        mutant("A bug.", breaks=("started_once",))(twice)
 
 
 def test_mutant_that_breaks_no_law_is_refused() -> None:
     """Nothing could notice it."""
 
-    def no_law(evidence: object) -> str | None:
-        del evidence
-        return None
-
     def free_claims() -> Patches:
         yield patch(claims.check_free, _check_free)
 
-    for laws in ((), (no_law,)):
+    for laws in ((), ("no_law",), ("started_once", "no_law")):
         with pytest.raises(InvalidMutantError, match="not all of them are laws"):
             mutant("A bug.", breaks=laws)(free_claims)
 

@@ -16,10 +16,6 @@ from continuations.core.rows.frames import HistoryRecord, MessageLog
 from continuations.core.rows.state import Draft
 from continuations.engine.turns.compactor import Summarizer
 from continuations.engine.worker.run_loop import RunLoop
-from tests.simulation.compactions.laws import (
-    compaction_keeps_what_must_stay,
-    stored_summary_is_not_asked_again,
-)
 from tests.simulation.families import COMPACTIONS
 from tests.simulation.mutants.mutant import (
     Original,
@@ -29,17 +25,13 @@ from tests.simulation.mutants.mutant import (
     patch,
     returns,
 )
-from tests.simulation.protocol.laws_of_effects import (
-    model_reads_committed_messages,
-    transcripts_valid,
-)
 
 mutant = mutants_of(COMPACTIONS)
 
 
 @mutant(
     "The recent messages may begin with the result of a call.",
-    breaks=(compaction_keeps_what_must_stay, transcripts_valid),
+    breaks=("compaction_keeps_what_must_stay", "transcripts_valid"),
 )
 def a_call_is_separated_from_its_result() -> Patches:
     def split_history(original: Original) -> Any:
@@ -67,7 +59,7 @@ def _apply_unchecked(draft: Draft, event: HistoryCompacted | SummaryFailed) -> N
 
 @mutant(
     "The last message of the user is summarized as well.",
-    breaks=(compaction_keeps_what_must_stay,),
+    breaks=("compaction_keeps_what_must_stay",),
 )
 def the_last_message_of_the_user_is_dropped() -> Patches:
     yield returns(history._indexes_to_keep, ())
@@ -75,7 +67,7 @@ def the_last_message_of_the_user_is_dropped() -> Patches:
 
 @mutant(
     "A version keeps as many messages of the log as there were, whatever its id.",
-    breaks=(model_reads_committed_messages, stored_summary_is_not_asked_again),
+    breaks=("model_reads_committed_messages", "stored_summary_is_not_asked_again"),
 )
 def a_summary_is_lost_at_a_crash() -> Patches:
     def log_delta(base: MessageLog | None, new: MessageLog) -> LogDelta:
@@ -87,7 +79,7 @@ def a_summary_is_lost_at_a_crash() -> Patches:
 
 @mutant(
     "The model is asked before the version with the summary is stored.",
-    breaks=(model_reads_committed_messages,),
+    breaks=("model_reads_committed_messages",),
 )
 def a_summary_is_not_stored_before_the_turn() -> Patches:
     def apply(original: Original, self: RunLoop, event: Event) -> None:
@@ -99,7 +91,8 @@ def a_summary_is_not_stored_before_the_turn() -> Patches:
 
 
 @mutant(
-    "A worker asks for each summary twice.", breaks=(stored_summary_is_not_asked_again,)
+    "A worker asks for each summary twice.",
+    breaks=("stored_summary_is_not_asked_again",),
 )
 def a_summary_is_asked_twice() -> Patches:
     async def summarize(original: Original) -> Any:

@@ -9,10 +9,6 @@ from continuations.core.rows.run import budget_failure
 from continuations.core.rows.state import Draft
 from continuations.core.usage import Usage
 from continuations.value_class import replace
-from tests.simulation.costs.laws import (
-    a_money_budget_stops_a_run,
-    usage_is_what_the_models_charged,
-)
 from tests.simulation.families import BUDGETS, STREAMS
 from tests.simulation.mutants.mutant import (
     Original,
@@ -26,7 +22,7 @@ from tests.simulation.mutants.mutant import (
 
 @mutant(
     "The usage of a reply is counted twice.",
-    breaks=(usage_is_what_the_models_charged,),
+    breaks=("usage_is_what_the_models_charged",),
     family=STREAMS,
 )
 def usage_is_counted_twice() -> Patches:
@@ -39,7 +35,7 @@ def usage_is_counted_twice() -> Patches:
 
 @mutant(
     "The usage of a run is that of its last reply.",
-    breaks=(usage_is_what_the_models_charged,),
+    breaks=("usage_is_what_the_models_charged",),
     family=STREAMS,
 )
 def usage_is_that_of_the_last_reply() -> Patches:
@@ -51,7 +47,7 @@ def usage_is_that_of_the_last_reply() -> Patches:
 
 @mutant(
     "The cost is not added up; only its tokens are.",
-    breaks=(usage_is_what_the_models_charged,),
+    breaks=("usage_is_what_the_models_charged",),
     family=STREAMS,
 )
 def cost_is_not_added_up() -> Patches:
@@ -66,7 +62,7 @@ def cost_is_not_added_up() -> Patches:
 
 @mutant(
     "A budget in money is not compared with the cost.",
-    breaks=(a_money_budget_stops_a_run,),
+    breaks=("a_money_budget_stops_a_run",),
     family=BUDGETS,
 )
 def a_budget_is_not_kept() -> Patches:
@@ -75,7 +71,7 @@ def a_budget_is_not_kept() -> Patches:
 
 @mutant(
     "A budget ends a run at half of its cost.",
-    breaks=(a_money_budget_stops_a_run,),
+    breaks=("a_money_budget_stops_a_run",),
     family=BUDGETS,
 )
 def a_budget_ends_a_run_early() -> Patches:

@@ -28,16 +28,6 @@ from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.decisions import decisions, verdict_checks
 from continuations.ledger.objects import AlreadyExists, NotFound, Objects
 from continuations.wire.records import DECISION
-from tests.simulation.decisions.laws import (
-    approval_not_too_old,
-    decided_in_time,
-    edits_match_schema,
-    ended_by_its_decision,
-    executed_equals_approved,
-    one_decision,
-    refused_never_runs,
-    sub_agents_entered_in_time,
-)
 from tests.simulation.mutants.conditions import approvals_are_short
 from tests.simulation.mutants.mutant import (
     Original,
@@ -49,17 +39,13 @@ from tests.simulation.mutants.mutant import (
     returns,
     skip,
 )
-from tests.simulation.protocol.laws_of_effects import (
-    finished_never_runs_again,
-    started_once,
-)
-from tests.simulation.protocol.laws_of_endings import no_run_stranded
 
 # One decision -----------------------------------------------------------------------
 
 
 @mutant(
-    "A later decision overwrites the first.", breaks=(one_decision, refused_never_runs)
+    "A later decision overwrites the first.",
+    breaks=("one_decision", "refused_never_runs"),
 )
 def a_decision_is_overwritten() -> Patches:
     async def record_decision(
@@ -71,14 +57,14 @@ def a_decision_is_overwritten() -> Patches:
     yield patch(decisions.record_decision, record_decision)
 
 
-@mutant("The second decider gets a success.", breaks=(one_decision,))
+@mutant("The second decider gets a success.", breaks=("one_decision",))
 def second_decider_gets_success() -> Patches:
     yield gives_back(recorded_decisions._read_first_decision, "proposed")
 
 
 @mutant(
     "A read tells whether a wait is decided; then the decision is written anyway.",
-    breaks=(one_decision, refused_never_runs),
+    breaks=("one_decision", "refused_never_runs"),
 )
 def decision_is_read_then_overwritten() -> Patches:
     async def record_decision(objects: Objects, proposed: Decision) -> Decision:
@@ -103,13 +89,13 @@ def decision_is_read_then_overwritten() -> Patches:
 @mutant(
     "A deadline has its effect without a recorded decision, so that an approval may "
     "be recorded as well.",
-    breaks=(ended_by_its_decision, one_decision, refused_never_runs),
+    breaks=("ended_by_its_decision", "one_decision", "refused_never_runs"),
 )
 def expiry_acts_without_a_recorded_decision() -> Patches:
     yield gives_back(decisions.record_decision, "proposed", only_in=(deadlines,))
 
 
-@mutant("A decision ignores the deadline of its wait.", breaks=(decided_in_time,))
+@mutant("A decision ignores the deadline of its wait.", breaks=("decided_in_time",))
 def a_decision_is_taken_after_the_deadline() -> Patches:
     yield skip(decision_errors.check_in_time)
 
@@ -128,11 +114,11 @@ def _ulid_from_call(call: CallRow, run_nonce: str) -> str:
     "The id of a wait is derived from its call, so that a second wait of the call has "
     "the id, and the decision, of the first.",
     breaks=(
-        executed_equals_approved,
-        one_decision,
-        started_once,
-        finished_never_runs_again,
-        no_run_stranded,
+        "executed_equals_approved",
+        "one_decision",
+        "started_once",
+        "finished_never_runs_again",
+        "no_run_stranded",
     ),
 )
 def wait_id_is_derived_from_its_call() -> Patches:
@@ -145,7 +131,7 @@ def wait_id_is_derived_from_its_call() -> Patches:
 
 @mutant(
     "Decisions go to the open waits by their order, not by id.",
-    breaks=(refused_never_runs, executed_equals_approved),
+    breaks=("refused_never_runs", "executed_equals_approved"),
 )
 def a_decision_goes_to_the_first_wait() -> Patches:
     def with_decisions(
@@ -160,7 +146,7 @@ def a_decision_goes_to_the_first_wait() -> Patches:
 
 @mutant(
     "The decision of a wait is read from the key of another wait of the run.",
-    breaks=(refused_never_runs, executed_equals_approved, one_decision),
+    breaks=("refused_never_runs", "executed_equals_approved", "one_decision"),
 )
 def a_decision_is_read_from_another_waits_key() -> Patches:
     async def read_matching_decision(
@@ -177,7 +163,7 @@ def a_decision_is_read_from_another_waits_key() -> Patches:
 
 @mutant(
     "A decision is applied again after a crash.",
-    breaks=(started_once, finished_never_runs_again),
+    breaks=("started_once", "finished_never_runs_again"),
 )
 def a_decision_is_applied_twice() -> Patches:
     def with_interrupted_calls(original: Original, state: RunState) -> Any:
@@ -201,24 +187,24 @@ def _counted_as_approval(kind: DecisionKind) -> Patches:
     yield patch(ArrivalReducer._decision_events, decision_events)
 
 
-@mutant("A denied call becomes ready to run.", breaks=(refused_never_runs,))
+@mutant("A denied call becomes ready to run.", breaks=("refused_never_runs",))
 def a_denied_call_is_ready() -> Patches:
     yield from _counted_as_approval("deny")
 
 
-@mutant("An expired call becomes ready to run.", breaks=(refused_never_runs,))
+@mutant("An expired call becomes ready to run.", breaks=("refused_never_runs",))
 def an_expired_call_is_ready() -> Patches:
     yield from _counted_as_approval("expire")
 
 
-@mutant("`valid_for` is never checked.", breaks=(approval_not_too_old,))
+@mutant("`valid_for` is never checked.", breaks=("approval_not_too_old",))
 def valid_for_is_never_checked() -> Patches:
     yield skip(arrival_reducer._approval_valid_until)
 
 
 @mutant(
     "`valid_for` is checked when the decision is applied, but not before the call.",
-    breaks=(approval_not_too_old,),
+    breaks=("approval_not_too_old",),
     condition=approvals_are_short,
 )
 def valid_for_is_not_checked_before_the_call() -> Patches:
@@ -230,7 +216,7 @@ def valid_for_is_not_checked_before_the_call() -> Patches:
 
 @mutant(
     "A call is repeated however old its approval is.",
-    breaks=(approval_not_too_old,),
+    breaks=("approval_not_too_old",),
     condition=approvals_are_short,
 )
 def valid_for_is_not_checked_before_a_repeat() -> Patches:
@@ -244,7 +230,7 @@ def valid_for_is_not_checked_before_a_repeat() -> Patches:
 
 @mutant(
     "A sub-agent is entered however old its approval is.",
-    breaks=(sub_agents_entered_in_time,),
+    breaks=("sub_agents_entered_in_time",),
     condition=approvals_are_short,
 )
 def valid_for_is_not_checked_for_sub_agents() -> Patches:
@@ -256,7 +242,7 @@ def valid_for_is_not_checked_for_sub_agents() -> Patches:
 
 @mutant(
     "After an edit the original arguments run, and no digest is compared.",
-    breaks=(executed_equals_approved,),
+    breaks=("executed_equals_approved",),
 )
 def original_arguments_run_after_an_edit() -> Patches:
     async def run_tool(original: Original, call: CallRow) -> Any:
@@ -268,7 +254,8 @@ def original_arguments_run_after_an_edit() -> Patches:
 
 
 @mutant(
-    "An edit is lost when its decision is applied.", breaks=(executed_equals_approved,)
+    "An edit is lost when its decision is applied.",
+    breaks=("executed_equals_approved",),
 )
 def an_edit_is_forgotten() -> Patches:
     def approval_events(original: Original, decision: Decision) -> Any:
@@ -277,7 +264,7 @@ def an_edit_is_forgotten() -> Patches:
     yield patch(ArrivalReducer._approval_events, approval_events)
 
 
-@mutant("Edited arguments are not validated.", breaks=(edits_match_schema,))
+@mutant("Edited arguments are not validated.", breaks=("edits_match_schema",))
 def an_edit_is_not_validated() -> Patches:
     def approval_events(
         original: Original,
@@ -302,13 +289,13 @@ def an_edit_is_not_validated() -> Patches:
 
 @mutant(
     "An answer to an unknown outcome counts as permission to run the call again.",
-    breaks=(started_once, finished_never_runs_again, refused_never_runs),
+    breaks=("started_once", "finished_never_runs_again", "refused_never_runs"),
 )
 def answer_counts_as_approval() -> Patches:
     yield from _counted_as_approval("answer")
 
 
-@mutant("Deadlines are never checked.", breaks=(no_run_stranded,))
+@mutant("Deadlines are never checked.", breaks=("no_run_stranded",))
 def deadlines_are_never_checked() -> Patches:
     yield returns(deadlines.is_past_deadline, value=False)
 

@@ -10,14 +10,13 @@ from typing import Any
 from continuations.core.rows import frames
 from continuations.wire.fields import Row
 from continuations.wire.rows import FRAME
-from tests.simulation.denials.laws import denied_calls_are_bounded
 from tests.simulation.mutants.conditions import models_repeat_denied_calls
 from tests.simulation.mutants.mutant import Patches, mutant, mutants_in, patch, skip
 
 
 @mutant(
     "An agent goes on however often one call was denied.",
-    breaks=(denied_calls_are_bounded,),
+    breaks=("denied_calls_are_bounded",),
     condition=models_repeat_denied_calls,
 )
 def denials_are_not_bounded() -> Patches:
@@ -26,7 +25,7 @@ def denials_are_not_bounded() -> Patches:
 
 @mutant(
     "Each process counts denials from the beginning.",
-    breaks=(denied_calls_are_bounded,),
+    breaks=("denied_calls_are_bounded",),
     condition=models_repeat_denied_calls,
 )
 def count_of_denials_is_not_stored() -> Patches:

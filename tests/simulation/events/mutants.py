@@ -25,15 +25,6 @@ from continuations.ledger.published_events import (
 )
 from continuations.ledger.store_clock import StoreClock
 from continuations.wire.arrivals import PublishedEvent
-from tests.simulation.events.laws import (
-    an_event_is_taken_once,
-    an_own_id_names_one_event,
-    each_signal_ends_one_wait,
-    each_wait_takes_the_oldest_event,
-    events_leave_nothing,
-    no_event_is_lost,
-    no_signal_waits_beside_its_wait,
-)
 from tests.simulation.families import EVENTS
 from tests.simulation.mutants.mutant import (
     Original,
@@ -52,7 +43,8 @@ mutant = mutants_of(EVENTS)
 
 
 @mutant(
-    "A worker does not look back at events before its wait.", breaks=(no_event_is_lost,)
+    "A worker does not look back at events before its wait.",
+    breaks=("no_event_is_lost",),
 )
 def a_worker_does_not_look_back() -> Patches:
     yield skip(publishing.look_back)
@@ -60,7 +52,7 @@ def a_worker_does_not_look_back() -> Patches:
 
 @mutant(
     "A worker that finishes the work of a dead one does not look back.",
-    breaks=(no_event_is_lost,),
+    breaks=("no_event_is_lost",),
 )
 def a_repair_does_not_look_back() -> Patches:
     from continuations.engine.sweep import sweeping  # noqa: PLC0415 - only its copy
@@ -70,7 +62,7 @@ def a_repair_does_not_look_back() -> Patches:
 
 @mutant(
     "A publisher lists the waits before it creates the event.",
-    breaks=(no_event_is_lost,),
+    breaks=("no_event_is_lost",),
 )
 def waits_are_listed_before_the_event() -> Patches:
     deliver = EventDelivery.deliver
@@ -96,7 +88,7 @@ def _clock_of(publisher: EventPublisher) -> StoreClock:
 
 @mutant(
     "A publisher makes no marker before the event.",
-    breaks=(no_event_is_lost, events_leave_nothing),
+    breaks=("no_event_is_lost", "events_leave_nothing"),
 )
 def an_event_has_no_marker() -> Patches:
     async def create_marker(
@@ -109,7 +101,7 @@ def an_event_has_no_marker() -> Patches:
 
 @mutant(
     "A sweep deletes the marker of a dead publisher, and ends no wait.",
-    breaks=(no_event_is_lost, events_leave_nothing),
+    breaks=("no_event_is_lost", "events_leave_nothing"),
 )
 def a_sweep_does_not_finish_a_publication() -> Patches:
     async def finish(self: EventSweep, marker: EventMarker) -> list[Marker]:
@@ -120,7 +112,8 @@ def a_sweep_does_not_finish_a_publication() -> Patches:
 
 
 @mutant(
-    "Publishers do not find the waits that a worker opens.", breaks=(no_event_is_lost,)
+    "Publishers do not find the waits that a worker opens.",
+    breaks=("no_event_is_lost",),
 )
 def a_wait_is_not_made_known() -> Patches:
     yield skip(event_waiters.create)
@@ -128,7 +121,7 @@ def a_wait_is_not_made_known() -> Patches:
 
 @mutant(
     "A sweep trusts its own clock about the age of an event.",
-    breaks=(no_event_is_lost,),
+    breaks=("no_event_is_lost",),
 )
 def a_sweep_trusts_its_clock_about_old_events() -> Patches:
     yield gives_back(EventSweep._really_old, "old")
@@ -139,7 +132,7 @@ def a_sweep_trusts_its_clock_about_old_events() -> Patches:
 
 @mutant(
     "A run does not remember which events its waits took.",
-    breaks=(an_event_is_taken_once,),
+    breaks=("an_event_is_taken_once",),
 )
 def a_taken_event_is_forgotten() -> Patches:
     yield gives_back(event_matching.with_event, "taken")
@@ -147,7 +140,7 @@ def a_taken_event_is_forgotten() -> Patches:
 
 @mutant(
     "A wait takes the newest event instead of the oldest.",
-    breaks=(each_wait_takes_the_oldest_event,),
+    breaks=("each_wait_takes_the_oldest_event",),
 )
 def a_wait_takes_the_newest_event() -> Patches:
     async def next_for(self: EventLog, wait: Wait) -> PublishedEvent | None:
@@ -172,7 +165,7 @@ def _with_taken(wait: Wait, taken: tuple[str, ...]) -> Wait:
 
 @mutant(
     "A publisher with an id of its own makes a new event each time.",
-    breaks=(an_own_id_names_one_event,),
+    breaks=("an_own_id_names_one_event",),
 )
 def an_own_id_is_ignored() -> Patches:
     yield gives_back(EventPublisher._first_with_own_id, "event")
@@ -183,7 +176,7 @@ def an_own_id_is_ignored() -> Patches:
 
 @mutant(
     "Publishers still find a wait that has its decision.",
-    breaks=(events_leave_nothing,),
+    breaks=("events_leave_nothing",),
 )
 def a_decided_wait_stays_known() -> Patches:
     yield skip(event_waiters.delete)
@@ -191,7 +184,7 @@ def a_decided_wait_stays_known() -> Patches:
 
 @mutant(
     "A sweep that deletes an old event leaves the id of its publisher.",
-    breaks=(events_leave_nothing,),
+    breaks=("events_leave_nothing",),
 )
 def the_id_of_an_old_event_is_left() -> Patches:
     async def delete(self: EventSweep, marker: EventMarker) -> None:
@@ -204,7 +197,7 @@ def the_id_of_an_old_event_is_left() -> Patches:
 
 @mutant(
     "A sweep deletes the id of an event with that of one that was never published.",
-    breaks=(an_own_id_names_one_event,),
+    breaks=("an_own_id_names_one_event",),
 )
 def an_id_is_deleted_with_an_event_that_never_was() -> Patches:
     async def delete_unpublished(self: EventSweep, marker: EventMarker) -> None:
@@ -218,7 +211,7 @@ def an_id_is_deleted_with_an_event_that_never_was() -> Patches:
 
 @mutant(
     "A signal that ended a wait is kept for the next one.",
-    breaks=(each_signal_ends_one_wait,),
+    breaks=("each_signal_ends_one_wait",),
 )
 def a_used_signal_is_kept() -> Patches:
     yield gives_back(arrival_reducer.without_signal, "state")
@@ -226,7 +219,7 @@ def a_used_signal_is_kept() -> Patches:
 
 @mutant(
     "A run drops the signals that no wait can take at once.",
-    breaks=(each_signal_ends_one_wait,),
+    breaks=("each_signal_ends_one_wait",),
 )
 def a_signal_before_its_wait_is_dropped() -> Patches:
     def with_signals(original: Original) -> Any:
@@ -242,7 +235,7 @@ def a_signal_before_its_wait_is_dropped() -> Patches:
 
 @mutant(
     "A signal that is kept does not end a wait that is opened later.",
-    breaks=(no_signal_waits_beside_its_wait,),
+    breaks=("no_signal_waits_beside_its_wait",),
 )
 def a_kept_signal_is_not_offered() -> Patches:
     yield returns(event_matching.awaited_signals, [])

@@ -20,11 +20,6 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.repair import run_files
 from continuations.ledger.repair.run_files import RunFiles
 from tests.simulation.families import ATTACHMENTS
-from tests.simulation.files.laws import (
-    attachments_are_kept_once_within_the_limit,
-    models_get_the_bytes_of_attachments,
-    no_message_lacks_its_attachment,
-)
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
@@ -35,15 +30,13 @@ from tests.simulation.mutants.mutant import (
     returns,
     skip,
 )
-from tests.simulation.protocol.laws_of_effects import nothing_starts_without_claim
-from tests.simulation.protocol.laws_of_runs import no_foreign_errors
 
 mutant = mutants_of(ATTACHMENTS)
 
 
 @mutant(
     "A result is stored without its attachments.",
-    breaks=(no_message_lacks_its_attachment, no_foreign_errors),
+    breaks=("no_message_lacks_its_attachment", "no_foreign_errors"),
 )
 def result_is_stored_without_its_attachments() -> Patches:
     async def stored_result(
@@ -58,7 +51,7 @@ def result_is_stored_without_its_attachments() -> Patches:
 
 @mutant(
     "A message is posted before its attachments.",
-    breaks=(no_message_lacks_its_attachment, no_foreign_errors),
+    breaks=("no_message_lacks_its_attachment", "no_foreign_errors"),
 )
 def message_is_posted_before_its_attachments() -> Patches:
     yield skip(MessagePost.store_attachments)
@@ -66,7 +59,7 @@ def message_is_posted_before_its_attachments() -> Patches:
 
 @mutant(
     "An attachment counts as stored although its create failed.",
-    breaks=(no_message_lacks_its_attachment, no_foreign_errors),
+    breaks=("no_message_lacks_its_attachment", "no_foreign_errors"),
 )
 def failed_create_of_an_attachment_counts() -> Patches:
     async def _create(original: Original) -> None:
@@ -78,7 +71,7 @@ def failed_create_of_an_attachment_counts() -> Patches:
 
 @mutant(
     "A process counts only the attachments that it added itself.",
-    breaks=(attachments_are_kept_once_within_the_limit,),
+    breaks=("attachments_are_kept_once_within_the_limit",),
 )
 def attachments_of_others_are_not_counted() -> Patches:
     yield returns(RunFiles._list_sizes, {})
@@ -86,7 +79,7 @@ def attachments_of_others_are_not_counted() -> Patches:
 
 @mutant(
     "A request to a model lacks the bytes of its attachments.",
-    breaks=(models_get_the_bytes_of_attachments,),
+    breaks=("models_get_the_bytes_of_attachments",),
 )
 def request_lacks_the_bytes_of_attachments() -> Patches:
     yield gives_back(file_storing.with_files, "request")
@@ -94,7 +87,7 @@ def request_lacks_the_bytes_of_attachments() -> Patches:
 
 @mutant(
     "A request is sent although the claim ended while attachments were read.",
-    breaks=(nothing_starts_without_claim,),
+    breaks=("nothing_starts_without_claim",),
 )
 def claim_is_not_checked_after_reading_attachments() -> Patches:
     async def with_files(original: Original) -> Any:
@@ -105,7 +98,7 @@ def claim_is_not_checked_after_reading_attachments() -> Patches:
 
 @mutant(
     "An attachment that another call is creating counts as stored.",
-    breaks=(no_message_lacks_its_attachment, no_foreign_errors),
+    breaks=("no_message_lacks_its_attachment", "no_foreign_errors"),
 )
 def attachment_in_progress_counts_as_stored() -> Patches:
     async def add(
@@ -119,7 +112,7 @@ def attachment_in_progress_counts_as_stored() -> Patches:
 
 @mutant(
     "A fork is created without the attachments of its source.",
-    breaks=(no_message_lacks_its_attachment, no_foreign_errors),
+    breaks=("no_message_lacks_its_attachment", "no_foreign_errors"),
 )
 def a_fork_lacks_the_attachments_of_its_source() -> Patches:
     yield skip(file_storing.give_files)
@@ -127,7 +120,7 @@ def a_fork_lacks_the_attachments_of_its_source() -> Patches:
 
 @mutant(
     "A repeat of a fork deletes the attachments of the fork that exists.",
-    breaks=(no_message_lacks_its_attachment,),
+    breaks=("no_message_lacks_its_attachment",),
 )
 def a_repeated_fork_deletes_the_attachments() -> Patches:
     async def take_back_files(objects: Objects, state: RunState) -> None:

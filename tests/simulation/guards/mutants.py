@@ -20,11 +20,6 @@ from continuations.engine.guards import guarded_turn
 from continuations.engine.hook_calls import CheckedCall, GuardedCall
 from continuations.engine.worker.performer import Performer
 from tests.simulation.families import GUARDS
-from tests.simulation.guards.laws import (
-    each_trip_is_told_once,
-    executed_equals_accepted_after_the_hook,
-    refused_by_a_guardrail_never_runs,
-)
 from tests.simulation.guards.tools import halved
 from tests.simulation.mutants.mutant import (
     Original,
@@ -34,14 +29,13 @@ from tests.simulation.mutants.mutant import (
     patch,
     skip,
 )
-from tests.simulation.state.laws import state_is_the_replay_of_its_changes
 
 mutant = mutants_of(GUARDS)
 
 
 @mutant(
     "The hook changes the arguments after the approval.",
-    breaks=(executed_equals_accepted_after_the_hook,),
+    breaks=("executed_equals_accepted_after_the_hook",),
 )
 def the_hook_runs_after_the_approval() -> Patches:
     async def checked(self: GuardedCall, arguments: str) -> CheckedCall | CallInvalid:
@@ -59,8 +53,8 @@ def the_hook_runs_after_the_approval() -> Patches:
 @mutant(
     "A worker that goes on after a crash does not ask the guardrails.",
     breaks=(
-        refused_by_a_guardrail_never_runs,
-        executed_equals_accepted_after_the_hook,
+        "refused_by_a_guardrail_never_runs",
+        "executed_equals_accepted_after_the_hook",
     ),
 )
 def guardrails_are_ignored_after_a_crash() -> Patches:
@@ -75,7 +69,7 @@ def guardrails_are_ignored_after_a_crash() -> Patches:
 
 @mutant(
     "A guardrail that refuses is not asked if one before it asks.",
-    breaks=(refused_by_a_guardrail_never_runs,),
+    breaks=("refused_by_a_guardrail_never_runs",),
 )
 def a_question_hides_a_refusal() -> Patches:
     async def guarded(original: Original, self: GuardedCall, arguments: str) -> Any:
@@ -93,7 +87,7 @@ def a_question_hides_a_refusal() -> Patches:
 
 @mutant(
     "Arguments that a person approved are not shown to guardrails that refuse.",
-    breaks=(refused_by_a_guardrail_never_runs,),
+    breaks=("refused_by_a_guardrail_never_runs",),
 )
 def edited_arguments_are_not_checked() -> Patches:
     async def guarded_again(original: Original, call: CallRow) -> Any:
@@ -106,7 +100,7 @@ def edited_arguments_are_not_checked() -> Patches:
 
 @mutant(
     "The input of an agent that another agent calls is not checked.",
-    breaks=(refused_by_a_guardrail_never_runs,),
+    breaks=("refused_by_a_guardrail_never_runs",),
 )
 def inputs_of_sub_agents_are_not_checked() -> Patches:
     def new_input(original: Original, frame: FrameRow) -> Any:
@@ -117,7 +111,7 @@ def inputs_of_sub_agents_are_not_checked() -> Patches:
 
 @mutant(
     "A result that the hook after_tool saw has lost the changes of the state.",
-    breaks=(state_is_the_replay_of_its_changes,),
+    breaks=("state_is_the_replay_of_its_changes",),
 )
 def after_tool_loses_the_changes() -> Patches:
     async def with_result(original: Original) -> Any:
@@ -129,12 +123,12 @@ def after_tool_loses_the_changes() -> Patches:
     yield patch(GuardedCall.with_result, with_result)
 
 
-@mutant("A trip is not stored with its frame.", breaks=(each_trip_is_told_once,))
+@mutant("A trip is not stored with its frame.", breaks=("each_trip_is_told_once",))
 def a_trip_is_not_recorded() -> Patches:
     yield skip(state.record_trip)
 
 
-@mutant("A trip is stored twice.", breaks=(each_trip_is_told_once,))
+@mutant("A trip is stored twice.", breaks=("each_trip_is_told_once",))
 def a_trip_is_recorded_twice() -> Patches:
     def record(original: Original) -> None:
         original()

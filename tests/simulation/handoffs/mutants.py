@@ -17,10 +17,6 @@ from continuations.core.rows.state import RunState
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.worker import performer
 from tests.simulation.families import HANDOFFS
-from tests.simulation.handoffs.laws import (
-    each_turn_is_of_the_agent_that_has_the_conversation,
-    the_next_agent_reads_what_the_filter_left,
-)
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
@@ -36,7 +32,7 @@ mutant = mutants_of(HANDOFFS)
 
 @mutant(
     "A handoff changes nothing.",
-    breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
+    breaks=("each_turn_is_of_the_agent_that_has_the_conversation",),
 )
 def handoffs_are_lost() -> Patches:
     yield gives_back(reducer._handed_over, "frame")
@@ -44,7 +40,7 @@ def handoffs_are_lost() -> Patches:
 
 @mutant(
     "The last handoff of a turn counts, not the first one.",
-    breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
+    breaks=("each_turn_is_of_the_agent_that_has_the_conversation",),
 )
 def the_last_handoff_counts() -> Patches:
     def last(original: Original, rows: Iterable[CallRow]) -> Any:
@@ -56,7 +52,7 @@ def the_last_handoff_counts() -> Patches:
 
 @mutant(
     "A process asks the agent with which the conversation began.",
-    breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
+    breaks=("each_turn_is_of_the_agent_that_has_the_conversation",),
 )
 def the_first_agent_goes_on() -> Patches:
     def resolve(
@@ -69,7 +65,7 @@ def the_first_agent_goes_on() -> Patches:
 
 @mutant(
     "The next agent reads the instructions of the one before it.",
-    breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
+    breaks=("each_turn_is_of_the_agent_that_has_the_conversation",),
 )
 def instructions_stay_after_a_handoff() -> Patches:
     yield skip(tool_messages.new_instructions)
@@ -77,7 +73,7 @@ def instructions_stay_after_a_handoff() -> Patches:
 
 @mutant(
     "The next agent reads all messages, whatever the filter says.",
-    breaks=(the_next_agent_reads_what_the_filter_left,),
+    breaks=("the_next_agent_reads_what_the_filter_left",),
 )
 def filters_are_forgotten() -> Patches:
     yield gives_back(history.without_dropped, "frame")
@@ -85,7 +81,7 @@ def filters_are_forgotten() -> Patches:
 
 @mutant(
     "The turn before a handoff stays, whatever the filter says.",
-    breaks=(the_next_agent_reads_what_the_filter_left,),
+    breaks=("the_next_agent_reads_what_the_filter_left",),
 )
 def filters_leave_the_newest_turn() -> Patches:
     def dropped(

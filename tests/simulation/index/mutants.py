@@ -10,7 +10,6 @@ from typing import Any
 from continuations.engine.worker.worker import Worker
 from continuations.ledger.index import run_index
 from tests.simulation.families import PAST, SEAMS
-from tests.simulation.index.laws import runs_are_found
 from tests.simulation.mutants.conditions import the_index_fails_at_times
 from tests.simulation.mutants.mutant import (
     Original,
@@ -20,11 +19,10 @@ from tests.simulation.mutants.mutant import (
     patch,
     returns,
 )
-from tests.simulation.protocol.laws_of_endings import listed_waits_are_open
 
 
 @mutant(
-    "Nobody writes the index keys of a process that died.", breaks=(runs_are_found,)
+    "Nobody writes the index keys of a process that died.", breaks=("runs_are_found",)
 )
 def a_dead_process_leaves_a_run_out_of_the_index() -> Patches:
     yield returns(run_index.mend, value=True)
@@ -32,7 +30,7 @@ def a_dead_process_leaves_a_run_out_of_the_index() -> Patches:
 
 @mutant(
     "A sweep deletes the markers that its worker kept, so nobody lists the run.",
-    breaks=(runs_are_found, listed_waits_are_open),
+    breaks=("runs_are_found", "listed_waits_are_open"),
     condition=the_index_fails_at_times,
 )
 def a_sweep_deletes_what_its_worker_kept() -> Patches:
@@ -41,7 +39,7 @@ def a_sweep_deletes_what_its_worker_kept() -> Patches:
 
 @mutant(
     "A sweep deletes the markers of a version that another process wrote meanwhile.",
-    breaks=(runs_are_found, listed_waits_are_open),
+    breaks=("runs_are_found", "listed_waits_are_open"),
     family=PAST,
 )
 def a_sweep_deletes_the_markers_of_another_process() -> Patches:
@@ -50,7 +48,7 @@ def a_sweep_deletes_the_markers_of_another_process() -> Patches:
 
 @mutant(
     "A slow process lists the waits of a version that another process has followed.",
-    breaks=(listed_waits_are_open,),
+    breaks=("listed_waits_are_open",),
     family=SEAMS,
 )
 def waits_of_a_followed_version_are_listed() -> Patches:

@@ -18,10 +18,6 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.families import JOBS
-from tests.simulation.jobs.laws import (
-    job_with_a_result_is_not_stopped,
-    stopped_before_its_end,
-)
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
@@ -30,19 +26,18 @@ from tests.simulation.mutants.mutant import (
     patch,
     skip,
 )
-from tests.simulation.protocol.laws_of_endings import ended_run_leaves_no_keys
 
 mutant = mutants_of(JOBS)
 
 
-@mutant("A cancelled job is not stopped.", breaks=(stopped_before_its_end,))
+@mutant("A cancelled job is not stopped.", breaks=("stopped_before_its_end",))
 def a_cancelled_job_is_not_stopped() -> Patches:
     yield skip(JobCanceller.cancel)
 
 
 @mutant(
     "Every decision stops its job, also a result.",
-    breaks=(job_with_a_result_is_not_stopped,),
+    breaks=("job_with_a_result_is_not_stopped",),
 )
 def every_decision_stops_its_job() -> Patches:
     async def cancel_expired(
@@ -58,7 +53,7 @@ def every_decision_stops_its_job() -> Patches:
 
 @mutant(
     "A job is stopped again after the version that ends its wait.",
-    breaks=(stopped_before_its_end,),
+    breaks=("stopped_before_its_end",),
 )
 def a_job_is_stopped_again_after_its_end() -> Patches:
     stopped: dict[str, list[tuple[JobCanceller, RunState, Wait]]] = {}
@@ -83,7 +78,7 @@ def a_job_is_stopped_again_after_its_end() -> Patches:
 
 @mutant(
     "A heartbeat asks for the store's time with a marker of its own clock's time.",
-    breaks=(ended_run_leaves_no_keys,),
+    breaks=("ended_run_leaves_no_keys",),
 )
 def a_heartbeat_trusts_its_clock_for_a_moment() -> Patches:
     async def learn(

@@ -19,11 +19,6 @@ from continuations.core.rows.waits import Wait
 from continuations.engine.calls.call_examination import CallChecks, CallExaminer
 from continuations.engine.guards import guarded_turn
 from tests.simulation.families import JUDGES
-from tests.simulation.judging.laws import (
-    no_input_is_read_unasked,
-    no_output_is_used_unasked,
-    refused_by_an_agent_never_runs,
-)
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
@@ -37,7 +32,7 @@ mutant = mutants_of(JUDGES)
 
 @mutant(
     "Any decision lets an agent use its input or output.",
-    breaks=(no_input_is_read_unasked, no_output_is_used_unasked),
+    breaks=("no_input_is_read_unasked", "no_output_is_used_unasked"),
 )
 def a_denied_text_is_used() -> Patches:
     def event_of_decision(wait: Wait) -> TextAccepted | TextRefused:
@@ -48,7 +43,7 @@ def a_denied_text_is_used() -> Patches:
 
 @mutant(
     "A held reply is a message of its frame at once.",
-    breaks=(no_output_is_used_unasked,),
+    breaks=("no_output_is_used_unasked",),
 )
 def a_held_reply_is_a_message() -> Patches:
     def hold_reply(
@@ -62,7 +57,7 @@ def a_held_reply_is_a_message() -> Patches:
 
 @mutant(
     "An accepted input covers every later text of its frame.",
-    breaks=(no_input_is_read_unasked,),
+    breaks=("no_input_is_read_unasked",),
 )
 def an_accepted_input_covers_other_texts() -> Patches:
     def input_digest(run: RunRow, frame_id: str) -> str:
@@ -73,7 +68,7 @@ def an_accepted_input_covers_other_texts() -> Patches:
 
 @mutant(
     "A check before the start of a call has no consequence.",
-    breaks=(refused_by_an_agent_never_runs,),
+    breaks=("refused_by_an_agent_never_runs",),
 )
 def the_second_check_of_a_call_is_ignored() -> Patches:
     def take_result(original: Original, check: CheckCall) -> Any:
@@ -85,7 +80,7 @@ def the_second_check_of_a_call_is_ignored() -> Patches:
 
 @mutant(
     "A worker that did not examine a call does not let agents check it.",
-    breaks=(refused_by_an_agent_never_runs,),
+    breaks=("refused_by_an_agent_never_runs",),
 )
 def approved_calls_are_not_shown_to_agents() -> Patches:
     async def guarded_again(original: Original, call: CallRow) -> Any:

@@ -22,14 +22,6 @@ from continuations.engine.worker.run_loop import RunLoop
 from continuations.errors import ModelError
 from continuations.ledger import markers
 from tests.simulation.families import MODELS
-from tests.simulation.models.laws import (
-    attempts_back_off,
-    committed_reply_is_polled,
-    pending_turn_is_asked_once,
-    reply_follows_what_was_sent,
-    siblings_of_a_suspended_frame_go_on,
-    suspended_frame_asks_no_model,
-)
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
@@ -37,8 +29,6 @@ from tests.simulation.mutants.mutant import (
     mutants_of,
     patch,
 )
-from tests.simulation.protocol.laws_of_endings import no_run_stranded
-from tests.simulation.waits.laws import timers_end_in_time
 
 mutant = mutants_of(MODELS)
 
@@ -46,7 +36,7 @@ mutant = mutants_of(MODELS)
 
 
 @mutant(
-    "The id of a pending reply is not stored.", breaks=(pending_turn_is_asked_once,)
+    "The id of a pending reply is not stored.", breaks=("pending_turn_is_asked_once",)
 )
 def a_pending_reply_is_forgotten() -> Patches:
     def go_without_reply(original: Original, event: ModelFailed | ModelDelayed) -> None:
@@ -59,7 +49,7 @@ def a_pending_reply_is_forgotten() -> Patches:
 
 @mutant(
     "A model whose reply is pending is asked instead of polled.",
-    breaks=(pending_turn_is_asked_once,),
+    breaks=("pending_turn_is_asked_once",),
 )
 def a_poll_asks_the_model() -> Patches:
     async def request_once(original: Original) -> Any:
@@ -70,7 +60,7 @@ def a_poll_asks_the_model() -> Patches:
 
 @mutant(
     "A model is polled for the first reply that it ever announced.",
-    breaks=(committed_reply_is_polled,),
+    breaks=("committed_reply_is_polled",),
 )
 def the_first_reply_is_polled_for_ever() -> Patches:
     first: dict[str, str] = {}
@@ -90,7 +80,7 @@ def the_first_reply_is_polled_for_ever() -> Patches:
     yield patch(ModelRegistry._request_once, request_once)
 
 
-@mutant("A reply that is lost stays pending.", breaks=(no_run_stranded,))
+@mutant("A reply that is lost stays pending.", breaks=("no_run_stranded",))
 def a_lost_reply_stays_pending() -> Patches:
     def after_loss(original: Original, frame: FrameRow) -> Any:
         event = original()
@@ -101,7 +91,7 @@ def a_lost_reply_stays_pending() -> Patches:
 
 @mutant(
     "A message is added while a reply is pending.",
-    breaks=(reply_follows_what_was_sent,),
+    breaks=("reply_follows_what_was_sent",),
 )
 def a_message_is_added_before_a_pending_reply() -> Patches:
     def reads_messages(self: FrameRow) -> bool:
@@ -113,7 +103,7 @@ def a_message_is_added_before_a_pending_reply() -> Patches:
 # Limits and outages -----------------------------------------------------------------
 
 
-@mutant("Each delay is as long as the first.", breaks=(attempts_back_off,))
+@mutant("Each delay is as long as the first.", breaks=("attempts_back_off",))
 def attempts_do_not_back_off() -> Patches:
     def retry_delay(original: Original) -> Any:
         return original(failed_requests=1)
@@ -122,7 +112,7 @@ def attempts_do_not_back_off() -> Patches:
 
 
 @mutant(
-    "The end of a wait forgets the failures before it.", breaks=(attempts_back_off,)
+    "The end of a wait forgets the failures before it.", breaks=("attempts_back_off",)
 )
 def failures_are_forgotten() -> Patches:
     def after_error(original: Original, frame: FrameRow) -> Any:
@@ -133,7 +123,7 @@ def failures_are_forgotten() -> Patches:
 
 @mutant(
     "A frame that waits for its model stays in the plan.",
-    breaks=(suspended_frame_asks_no_model,),
+    breaks=("suspended_frame_asks_no_model",),
 )
 def a_suspended_frame_stays_in_the_plan() -> Patches:
     def put_wait(original: Original, self: Draft, row: Wait) -> None:
@@ -146,7 +136,7 @@ def a_suspended_frame_stays_in_the_plan() -> Patches:
 
 @mutant(
     "A frame whose model is limited may be asked by the next worker.",
-    breaks=(timers_end_in_time,),
+    breaks=("timers_end_in_time",),
 )
 def each_resume_asks_a_limited_model() -> Patches:
     def is_past_deadline(original: Original, wait: Wait) -> Any:
@@ -155,7 +145,7 @@ def each_resume_asks_a_limited_model() -> Patches:
     yield patch(deadlines.is_past_deadline, is_past_deadline)
 
 
-@mutant("A wait for a model has no marker.", breaks=(no_run_stranded,))
+@mutant("A wait for a model has no marker.", breaks=("no_run_stranded",))
 def a_wait_for_a_model_has_no_marker() -> Patches:
     def deadline_marker(original: Original, wait: Wait) -> Any:
         return None if wait.rules.may_wake else original()
@@ -165,7 +155,7 @@ def a_wait_for_a_model_has_no_marker() -> Patches:
 
 @mutant(
     "One limited model stops all frames of its run.",
-    breaks=(siblings_of_a_suspended_frame_go_on,),
+    breaks=("siblings_of_a_suspended_frame_go_on",),
 )
 def a_limited_model_stops_its_siblings() -> Patches:
     def apply(original: Original, self: RunLoop, event: Event) -> None:

@@ -69,7 +69,7 @@ def find_seed(mutant: Mutant, max_seeds: int = MAX_SEEDS) -> tuple[int, str] | N
     first = mutant.family.first_seed
     for seed in range(first, first + max_seeds):
         broken = _laws_broken_in_time(mutant, seed)
-        law = next((name for name in mutant.law_names if name in broken), None)
+        law = next((name for name in mutant.breaks if name in broken), None)
         if law is not None and not laws_broken_without(mutant, seed):
             return seed, law
     return None

@@ -17,7 +17,6 @@ from continuations.core.rows.state import RunState
 from continuations.engine.journal.run_ending import RunEnder
 from continuations.ledger import markers
 from continuations.ledger.layout import Marker
-from tests.simulation.decisions.laws import ended_by_its_decision
 from tests.simulation.families import OPERATORS
 from tests.simulation.mutants.mutant import (
     Original,
@@ -28,24 +27,18 @@ from tests.simulation.mutants.mutant import (
     patch,
     returns,
 )
-from tests.simulation.operators.laws import (
-    cancelled_agent_ends,
-    cancelled_call_never_begins,
-    paused_run_begins_nothing,
-)
-from tests.simulation.protocol.laws_of_endings import no_run_stranded
 
 mutant = mutants_of(OPERATORS)
 
 
-@mutant("A paused run goes on.", breaks=(paused_run_begins_nothing,))
+@mutant("A paused run goes on.", breaks=("paused_run_begins_nothing",))
 def a_paused_run_goes_on() -> Patches:
     yield returns(RunState.is_suspended, value=False)
 
 
 @mutant(
     "The request of an operator has no marker.",
-    breaks=(cancelled_agent_ends, no_run_stranded),
+    breaks=("cancelled_agent_ends", "no_run_stranded"),
 )
 def a_request_of_an_operator_has_no_marker() -> Patches:
     async def create(original: Original, marker: Marker) -> Any:
@@ -55,14 +48,15 @@ def a_request_of_an_operator_has_no_marker() -> Patches:
 
 
 @mutant(
-    "A run does not take in the requests of operators.", breaks=(cancelled_agent_ends,)
+    "A run does not take in the requests of operators.",
+    breaks=("cancelled_agent_ends",),
 )
 def requests_of_operators_are_not_taken_in() -> Patches:
     yield gives_back(with_operator_requests, "state")
 
 
 @mutant(
-    "A cancelled agent is marked, and goes on.", breaks=(cancelled_call_never_begins,)
+    "A cancelled agent is marked, and goes on.", breaks=("cancelled_call_never_begins",)
 )
 def a_cancelled_agent_goes_on() -> Patches:
     def with_cancelled_call(
@@ -77,7 +71,7 @@ def a_cancelled_agent_goes_on() -> Patches:
 
 
 @mutant(
-    "The waits of a cancelled call have no decision.", breaks=(ended_by_its_decision,)
+    "The waits of a cancelled call have no decision.", breaks=("ended_by_its_decision",)
 )
 def waits_of_a_cancelled_call_stay_undecided() -> Patches:
     async def close_waits(original: Original, door: Door | None) -> None:

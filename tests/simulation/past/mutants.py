@@ -34,28 +34,13 @@ from tests.simulation.mutants.mutant import (
     mutants_of,
     patch,
 )
-from tests.simulation.past.laws import (
-    begun_rewinds_are_finished,
-    forks_begin_with_nothing_of_their_own,
-    forks_change_no_other_run,
-    ids_never_go_back,
-    no_grant_survives_its_rewind,
-    nothing_is_repeated_unasked,
-    rewinds_tell_what_is_not_undone,
-    waits_are_asked_anew,
-)
-from tests.simulation.past.laws_of_forks import (
-    a_fork_has_the_transcripts_that_were_asked_for,
-    models_read_the_changed_messages_of_a_fork,
-)
-from tests.simulation.protocol.laws_of_runs import each_message_once
 
 mutant = mutants_of(PAST)
 
 
 @mutant(
     "A fork or rewind forgets which tools were approved and started.",
-    breaks=(nothing_is_repeated_unasked,),
+    breaks=("nothing_is_repeated_unasked",),
 )
 def tools_of_later_versions_are_forgotten() -> Patches:
     async def read(original: Original) -> Any:
@@ -67,7 +52,7 @@ def tools_of_later_versions_are_forgotten() -> Patches:
 
 @mutant(
     "A call that was started is repeated by a fork or rewind.",
-    breaks=(nothing_is_repeated_unasked,),
+    breaks=("nothing_is_repeated_unasked",),
 )
 def started_calls_are_repeated() -> Patches:
     def repeated(original: Original, state: RunState, call: CallRow) -> Any:
@@ -78,7 +63,9 @@ def started_calls_are_repeated() -> Patches:
     yield patch(Relocation._with_unfinished_call, repeated)
 
 
-@mutant("A wait keeps its id when its run is rewound.", breaks=(waits_are_asked_anew,))
+@mutant(
+    "A wait keeps its id when its run is rewound.", breaks=("waits_are_asked_anew",)
+)
 def waits_keep_their_ids() -> Patches:
     def moved(original: Original, self: Relocation, wait: Wait) -> Any:
         found = original()
@@ -87,7 +74,7 @@ def waits_keep_their_ids() -> Patches:
     yield patch(Relocation._moved_wait, moved)
 
 
-@mutant("The waits that a rewind replaces stay open.", breaks=(waits_are_asked_anew,))
+@mutant("The waits that a rewind replaces stay open.", breaks=("waits_are_asked_anew",))
 def replaced_waits_stay_open() -> Patches:
     async def close_waits(original: Original, reason: str | None) -> None:
         if not (reason or "").startswith("The run was rewound"):
@@ -98,7 +85,7 @@ def replaced_waits_stay_open() -> Patches:
 
 @mutant(
     "A worker that takes over a run forgets that it is being rewound.",
-    breaks=(begun_rewinds_are_finished,),
+    breaks=("begun_rewinds_are_finished",),
 )
 def a_begun_rewind_is_forgotten() -> Patches:
     async def finish(original: Original, loaded: LoadedVersion) -> Any:
@@ -111,7 +98,7 @@ def a_begun_rewind_is_forgotten() -> Patches:
 
 @mutant(
     "Grants stay valid that were given after the version of a rewind.",
-    breaks=(no_grant_survives_its_rewind,),
+    breaks=("no_grant_survives_its_rewind",),
 )
 def grants_survive_a_rewind() -> Patches:
     def rewound(original: Original, newest: RunRow) -> Any:
@@ -122,7 +109,7 @@ def grants_survive_a_rewind() -> Patches:
 
 @mutant(
     "A fork has the grants of its source.",
-    breaks=(forks_begin_with_nothing_of_their_own,),
+    breaks=("forks_begin_with_nothing_of_their_own",),
 )
 def a_fork_has_the_grants_of_its_source() -> Patches:
     def forked(original: Original, source: RunRow) -> Any:
@@ -133,7 +120,7 @@ def a_fork_has_the_grants_of_its_source() -> Patches:
 
 @mutant(
     "A rewind forgets what the models cost since its version.",
-    breaks=(ids_never_go_back,),
+    breaks=("ids_never_go_back",),
 )
 def usage_goes_back() -> Patches:
     def rewound(original: Original, target: RunRow) -> Any:
@@ -144,7 +131,7 @@ def usage_goes_back() -> Patches:
 
 @mutant(
     "A rewound run reads its messages again.",
-    breaks=(ids_never_go_back, each_message_once),
+    breaks=("ids_never_go_back", "each_message_once"),
     family=SEAMS,
 )
 def messages_are_read_again() -> Patches:
@@ -157,7 +144,7 @@ def messages_are_read_again() -> Patches:
 
 @mutant(
     "A rewind does not tell which calls were made.",
-    breaks=(rewinds_tell_what_is_not_undone,),
+    breaks=("rewinds_tell_what_is_not_undone",),
 )
 def a_rewind_tells_of_no_call() -> Patches:
     async def rewind(original: Original) -> Any:
@@ -169,7 +156,7 @@ def a_rewind_tells_of_no_call() -> Patches:
 
 @mutant(
     "A decision of a fork is recorded in its source too.",
-    breaks=(forks_change_no_other_run,),
+    breaks=("forks_change_no_other_run",),
 )
 def a_fork_decides_in_its_source() -> Patches:
     async def decide(
@@ -188,7 +175,7 @@ def a_fork_decides_in_its_source() -> Patches:
 
 @mutant(
     "A fork has the messages of its source instead of the changed ones.",
-    breaks=(a_fork_has_the_transcripts_that_were_asked_for,),
+    breaks=("a_fork_has_the_transcripts_that_were_asked_for",),
 )
 def changed_messages_are_forgotten() -> Patches:
     yield gives_back(forking.with_messages, "state")
@@ -196,7 +183,7 @@ def changed_messages_are_forgotten() -> Patches:
 
 @mutant(
     "A fork changes the messages of its root agent only.",
-    breaks=(models_read_the_changed_messages_of_a_fork,),
+    breaks=("models_read_the_changed_messages_of_a_fork",),
 )
 def messages_of_agents_below_are_not_changed() -> Patches:
     def with_messages(original: Original, messages: Mapping[str, Any]) -> Any:

@@ -35,16 +35,6 @@ from tests.simulation.mutants.mutant import (
     returns,
     skip,
 )
-from tests.simulation.policy.laws import (
-    acknowledged_revocations_are_kept,
-    fixed_arguments_stay,
-    grants_come_from_approvals,
-    no_agent_is_entered_unasked,
-    no_call_begins_unasked,
-    refused_by_its_check_never_runs,
-    rules_decide_under_their_names,
-)
-from tests.simulation.seams.laws import denied_by_its_rule_never_runs
 
 mutant = mutants_of(POLICY)
 
@@ -53,7 +43,7 @@ mutant = mutants_of(POLICY)
 
 @mutant(
     "A revocation is ignored.",
-    breaks=(no_call_begins_unasked, no_agent_is_entered_unasked),
+    breaks=("no_call_begins_unasked", "no_agent_is_entered_unasked"),
 )
 def a_revocation_is_ignored() -> Patches:
     yield gives_back(rule_approvals.with_revocations, "state")
@@ -61,7 +51,7 @@ def a_revocation_is_ignored() -> Patches:
 
 @mutant(
     "A revocation whose number is taken counts as recorded.",
-    breaks=(acknowledged_revocations_are_kept,),
+    breaks=("acknowledged_revocations_are_kept",),
 )
 def a_revocation_under_a_taken_number_is_a_success() -> Patches:
     async def post(objects: Objects, run_id: str, revocation: Revocation) -> Revocation:
@@ -96,21 +86,21 @@ def _covers(change: str) -> Patches:
     yield patch(rule_approvals.covering_grant, covering_grant)
 
 
-@mutant("A grant has no end.", breaks=(no_call_begins_unasked,))
+@mutant("A grant has no end.", breaks=("no_call_begins_unasked",))
 def a_grant_has_no_end() -> Patches:
     yield from _covers("until")
 
 
 @mutant(
     "A grant covers the calls of all agents of its run.",
-    breaks=(no_call_begins_unasked,),
+    breaks=("no_call_begins_unasked",),
 )
 def a_grant_covers_every_place() -> Patches:
     yield from _covers("path")
 
 
 @mutant(
-    "A grant covers a tool with another contract.", breaks=(no_call_begins_unasked,)
+    "A grant covers a tool with another contract.", breaks=("no_call_begins_unasked",)
 )
 def a_grant_covers_a_changed_tool() -> Patches:
     def grant_contract(tool: ToolProtocol) -> str:
@@ -119,14 +109,14 @@ def a_grant_covers_a_changed_tool() -> Patches:
     yield patch(rule_approvals._grant_contract, grant_contract)
 
 
-@mutant("The schema of a grant is not compared.", breaks=(no_call_begins_unasked,))
+@mutant("The schema of a grant is not compared.", breaks=("no_call_begins_unasked",))
 def a_grant_covers_all_arguments() -> Patches:
     yield returns(rule_approvals._matches, value=True)
 
 
 @mutant(
     "The schema of a grant is lost when the run keeps it.",
-    breaks=(grants_come_from_approvals, no_call_begins_unasked),
+    breaks=("grants_come_from_approvals", "no_call_begins_unasked"),
 )
 def a_kept_grant_has_no_schema() -> Patches:
     def given_grants(original: Original) -> Any:
@@ -138,7 +128,7 @@ def a_kept_grant_has_no_schema() -> Patches:
     yield patch(rule_approvals.given_grants, given_grants)
 
 
-@mutant("Every grant covers every sub-agent.", breaks=(no_agent_is_entered_unasked,))
+@mutant("Every grant covers every sub-agent.", breaks=("no_agent_is_entered_unasked",))
 def every_grant_covers_a_sub_agent() -> Patches:
     def covering_grant(original: Original, state: RunState, tool: ToolProtocol) -> Any:
         if tool.sub_agent is not None and state.run.grants:
@@ -153,7 +143,7 @@ def every_grant_covers_a_sub_agent() -> Patches:
 
 @mutant(
     "The decision of a rule is recorded as that of a person.",
-    breaks=(rules_decide_under_their_names,),
+    breaks=("rules_decide_under_their_names",),
 )
 def a_rule_is_recorded_as_a_person() -> Patches:
     def rule_decision(original: Original) -> Any:
@@ -165,7 +155,7 @@ def a_rule_is_recorded_as_a_person() -> Patches:
 
 @mutant(
     "A rule decides although the store refused its record.",
-    breaks=(no_call_begins_unasked, rules_decide_under_their_names),
+    breaks=("no_call_begins_unasked", "rules_decide_under_their_names"),
 )
 def a_rule_decides_without_its_record() -> Patches:
     async def record(original: Original) -> None:
@@ -176,7 +166,7 @@ def a_rule_decides_without_its_record() -> Patches:
 
 
 @mutant(
-    "The denial of a rule leaves no record.", breaks=(rules_decide_under_their_names,)
+    "The denial of a rule leaves no record.", breaks=("rules_decide_under_their_names",)
 )
 def a_denial_of_a_rule_leaves_no_record() -> Patches:
     async def record(original: Original, decision: Decision) -> None:
@@ -188,7 +178,7 @@ def a_denial_of_a_rule_leaves_no_record() -> Patches:
 
 @mutant(
     "A rule never denies.",
-    breaks=(no_call_begins_unasked, denied_by_its_rule_never_runs),
+    breaks=("no_call_begins_unasked", "denied_by_its_rule_never_runs"),
 )
 def a_rule_never_denies() -> Patches:
     async def rule(original: Original, verdict: bool | Approve | Deny) -> Any:
@@ -209,13 +199,13 @@ def a_rule_never_denies() -> Patches:
 
 @mutant(
     "An approved call is not checked again before it begins.",
-    breaks=(refused_by_its_check_never_runs,),
+    breaks=("refused_by_its_check_never_runs",),
 )
 def an_approved_call_is_not_checked_again() -> Patches:
     yield skip(Admission._recheck)
 
 
-@mutant("Every argument of a call can be edited.", breaks=(fixed_arguments_stay,))
+@mutant("Every argument of a call can be edited.", breaks=("fixed_arguments_stay",))
 def every_argument_can_be_edited() -> Patches:
     yield skip(waits.find_fixed_argument)
 

@@ -17,7 +17,6 @@ from continuations.errors import StaleRun
 from continuations.ledger import claims
 from continuations.ledger.arrivals.arrivals import Arrivals, read_cancel_request
 from continuations.ledger.claims import Lease
-from tests.simulation.decisions.laws import cancelled_with_its_run, not_expired_early
 from tests.simulation.mutants.conditions import (
     clocks_differ_and_workers_freeze,
     giving_up_is_slow,
@@ -31,32 +30,15 @@ from tests.simulation.mutants.mutant import (
     returns,
     skip,
 )
-from tests.simulation.protocol.laws_of_effects import (
-    finished_never_runs_again,
-    nothing_starts_without_claim,
-    started_once,
-    turn_asked_once,
-)
-from tests.simulation.protocol.laws_of_endings import (
-    listed_waits_are_open,
-    no_run_stranded,
-    same_end_as_uninterrupted,
-)
-from tests.simulation.protocol.laws_of_runs import (
-    cancellation_noticed_soon,
-    gives_up_only_without_progress,
-    notified_after_commit,
-    versions_are_linear,
-)
 
 
 @mutant(
     "A claim that has not ended is taken over.",
     breaks=(
-        started_once,
-        finished_never_runs_again,
-        turn_asked_once,
-        same_end_as_uninterrupted,
+        "started_once",
+        "finished_never_runs_again",
+        "turn_asked_once",
+        "same_end_as_uninterrupted",
     ),
 )
 def a_live_claim_is_taken_over() -> Patches:
@@ -65,7 +47,7 @@ def a_live_claim_is_taken_over() -> Patches:
 
 @mutant(
     "A call starts without a check of the time that is left of the claim.",
-    breaks=(nothing_starts_without_claim,),
+    breaks=("nothing_starts_without_claim",),
 )
 def clock_is_not_checked() -> Patches:
     yield returns(Lease.can_start_action, value=True)
@@ -73,7 +55,7 @@ def clock_is_not_checked() -> Patches:
 
 @mutant(
     "A claim is never renewed, and work continues after its end.",
-    breaks=(nothing_starts_without_claim,),
+    breaks=("nothing_starts_without_claim",),
 )
 def a_claim_is_never_renewed() -> Patches:
     yield returns(Lease.can_start_action, value=True)
@@ -83,10 +65,10 @@ def a_claim_is_never_renewed() -> Patches:
 @mutant(
     "A claim is renewed although its commit lost.",
     breaks=(
-        nothing_starts_without_claim,
-        turn_asked_once,
-        started_once,
-        finished_never_runs_again,
+        "nothing_starts_without_claim",
+        "turn_asked_once",
+        "started_once",
+        "finished_never_runs_again",
     ),
 )
 def a_claim_is_renewed_without_a_check() -> Patches:
@@ -105,7 +87,7 @@ def a_claim_is_renewed_without_a_check() -> Patches:
 
 @mutant(
     "A claim is measured from its reply, not from before its request.",
-    breaks=(nothing_starts_without_claim,),
+    breaks=("nothing_starts_without_claim",),
 )
 def a_claim_is_measured_from_its_reply() -> Patches:
     async def commit(original: Original, self: StoreJournal) -> Any:
@@ -118,7 +100,7 @@ def a_claim_is_measured_from_its_reply() -> Patches:
 
 @mutant(
     "A claim is used to its last moment, although clocks differ.",
-    breaks=(nothing_starts_without_claim,),
+    breaks=("nothing_starts_without_claim",),
     condition=clocks_differ_and_workers_freeze,
 )
 def a_claim_is_used_to_its_last_moment() -> Patches:
@@ -129,7 +111,8 @@ def a_claim_is_used_to_its_last_moment() -> Patches:
 
 
 @mutant(
-    "A worker whose clock is wrong claims the run anyway.", breaks=(not_expired_early,)
+    "A worker whose clock is wrong claims the run anyway.",
+    breaks=("not_expired_early",),
 )
 def a_wrong_clock_is_not_refused() -> Patches:
     yield skip(claims.check_clock)
@@ -137,7 +120,7 @@ def a_wrong_clock_is_not_refused() -> Patches:
 
 @mutant(
     "Arrivals guard a claim, so that no guard tells the store's time.",
-    breaks=(not_expired_early, nothing_starts_without_claim, no_run_stranded),
+    breaks=("not_expired_early", "nothing_starts_without_claim", "no_run_stranded"),
 )
 def arrivals_guard_a_claim_with_a_wrong_clock() -> Patches:
     async def ensure_guarded(original: Original, self: StoreJournal) -> None:
@@ -147,14 +130,14 @@ def arrivals_guard_a_claim_with_a_wrong_clock() -> Patches:
     yield patch(StoreJournal.ensure_guarded, ensure_guarded)
 
 
-@mutant("Attempts are not counted.", breaks=(no_run_stranded,))
+@mutant("Attempts are not counted.", breaks=("no_run_stranded",))
 def attempts_are_not_counted() -> Patches:
     yield returns(claims.next_attempt, 1)
 
 
 @mutant(
     "Progress does not reset the number of attempts.",
-    breaks=(gives_up_only_without_progress,),
+    breaks=("gives_up_only_without_progress",),
 )
 def progress_does_not_reset_attempts() -> Patches:
     async def commit(original: Original) -> Any:
@@ -165,7 +148,7 @@ def progress_does_not_reset_attempts() -> Patches:
 
 @mutant(
     "A run keeps its claim while it is suspended.",
-    breaks=(same_end_as_uninterrupted, no_run_stranded),
+    breaks=("same_end_as_uninterrupted", "no_run_stranded"),
 )
 def a_suspended_run_keeps_its_claim() -> Patches:
     def released(original: Original, state: RunState) -> Any:
@@ -178,7 +161,7 @@ def a_suspended_run_keeps_its_claim() -> Patches:
 
 @mutant(
     "A worker that loses the number of the last version returns its outcome anyway.",
-    breaks=(notified_after_commit, listed_waits_are_open, versions_are_linear),
+    breaks=("notified_after_commit", "listed_waits_are_open", "versions_are_linear"),
 )
 def outcome_is_returned_without_its_version() -> Patches:
     async def commit_and_release(
@@ -195,7 +178,7 @@ def outcome_is_returned_without_its_version() -> Patches:
 
 @mutant(
     "A worker does not check whether its run was cancelled.",
-    breaks=(cancellation_noticed_soon,),
+    breaks=("cancellation_noticed_soon",),
 )
 def cancellation_is_not_checked() -> Patches:
     yield skip(read_cancel_request, only_in=(journal, run_requests))
@@ -203,7 +186,7 @@ def cancellation_is_not_checked() -> Patches:
 
 @mutant(
     "A worker that gives a run up closes its waits before it has a claim.",
-    breaks=(cancelled_with_its_run,),
+    breaks=("cancelled_with_its_run",),
     condition=giving_up_is_slow,
 )
 def waits_are_closed_before_giving_up_is_claimed() -> Patches:

@@ -21,7 +21,6 @@ from continuations.ledger.index.misdated_markers import redate_misdated
 from continuations.ledger.layout import Marker
 from continuations.ledger.store_clock import StoreClock
 from continuations.wire.fields import to_milliseconds
-from tests.simulation.decisions.laws import approval_not_too_old_for_the_store
 from tests.simulation.families import THREADS
 from tests.simulation.mutants.conditions import starters_die_late
 from tests.simulation.mutants.mutant import (
@@ -35,12 +34,6 @@ from tests.simulation.mutants.mutant import (
     skip,
 )
 from tests.simulation.processes import current_process
-from tests.simulation.protocol.laws_of_endings import (
-    listed_waits_are_open,
-    no_run_stranded,
-    only_able_workers_postpone,
-)
-from tests.simulation.protocol.laws_of_runs import no_foreign_errors
 
 # Situations -------------------------------------------------------------------------
 
@@ -77,7 +70,7 @@ def starters_die_late_and_some_sweepers_trust_their_clocks() -> Patches:
 
 @mutant(
     "A sweep dates markers by the clock of its machine.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
     condition=starters_die_late_and_dates_are_never_checked,
 )
 def sweeps_trust_their_own_clock() -> Patches:
@@ -86,7 +79,7 @@ def sweeps_trust_their_own_clock() -> Patches:
 
 @mutant(
     "A marker that means now is dated by the clock of its maker.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
     condition=dates_are_never_checked,
 )
 def now_is_dated_by_a_clock() -> Patches:
@@ -101,7 +94,7 @@ def now_is_dated_by_a_clock() -> Patches:
 
 @mutant(
     "A marker that a wrong clock dated too late is never found.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
     condition=starters_die_late_and_some_sweepers_trust_their_clocks,
 )
 def misdated_markers_are_not_found() -> Patches:
@@ -110,7 +103,7 @@ def misdated_markers_are_not_found() -> Patches:
 
 @mutant(
     "A sweep postpones a run for all others because of its own wrong clock.",
-    breaks=(only_able_workers_postpone,),
+    breaks=("only_able_workers_postpone",),
 )
 def own_errors_postpone_a_run() -> Patches:
     yield returns(sweeping._is_of_this_process, value=False)
@@ -118,7 +111,7 @@ def own_errors_postpone_a_run() -> Patches:
 
 @mutant(
     "A decision has the time of its decider's clock.",
-    breaks=(approval_not_too_old_for_the_store,),
+    breaks=("approval_not_too_old_for_the_store",),
 )
 def decisions_trust_the_deciders_clock() -> Patches:
     yield gives_back(decisions._time_of_record, "now")
@@ -129,7 +122,7 @@ def decisions_trust_the_deciders_clock() -> Patches:
 
 @mutant(
     "A sweep looks at one run after the other, and an exception of one ends it.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
 )
 def a_poison_run_ends_the_sweep() -> Patches:
     async def sweep(self: Sweeper) -> SweepResult:
@@ -153,7 +146,7 @@ def a_poison_run_ends_the_sweep() -> Patches:
 
 @mutant(
     "A worker that stops before its run suspends does not publish the new waits.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
 )
 def waits_of_an_unfinished_run_are_not_published() -> Patches:
     async def release_unfinished(
@@ -173,7 +166,7 @@ def waits_of_an_unfinished_run_are_not_published() -> Patches:
 @mutant(
     "A sweep deletes the markers of a process that died after its version, and does "
     "not repair the wait objects.",
-    breaks=(listed_waits_are_open, no_run_stranded),
+    breaks=("listed_waits_are_open", "no_run_stranded"),
 )
 def leftover_markers_are_deleted_without_a_repair() -> Patches:
     async def repair(self: RunSweep, due_markers: list[Marker]) -> None:
@@ -186,7 +179,7 @@ def leftover_markers_are_deleted_without_a_repair() -> Patches:
 
 @mutant(
     "A machine with a slow clock waits for the end of a claim that ended long ago.",
-    breaks=(no_foreign_errors,),
+    breaks=("no_foreign_errors",),
     family=THREADS,
 )
 def a_slow_clock_makes_a_claim_endless() -> Patches:

@@ -20,10 +20,6 @@ from continuations.engine.worker import performer
 from continuations.errors import ContinuationsError
 from continuations.ledger import decision_errors, layout, missing_code
 from continuations.ledger.objects import AlreadyExists, Objects
-from tests.simulation.decisions.laws import (
-    approved_call_runs_or_waits_again,
-    executed_equals_approved,
-)
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
@@ -33,21 +29,13 @@ from tests.simulation.mutants.mutant import (
     returns,
     skip,
 )
-from tests.simulation.protocol.laws_of_effects import (
-    started_once,
-    timed_out_call_is_over_before_a_repeat,
-)
-from tests.simulation.protocol.laws_of_endings import same_end_as_uninterrupted
-from tests.simulation.protocol.laws_of_runs import (
-    notes_of_missing_code_follow_their_versions,
-)
 
 # Deployments ------------------------------------------------------------------------
 
 
 @mutant(
     "A call runs under an approval of another contract of its tool.",
-    breaks=(executed_equals_approved,),
+    breaks=("executed_equals_approved",),
 )
 def a_changed_tool_runs_under_the_old_approval() -> Patches:
     def why_void(original: Original) -> Any:
@@ -67,7 +55,7 @@ def a_changed_tool_runs_under_the_old_approval() -> Patches:
 
 @mutant(
     "A call that was accepted without an approval begins under code that needs one.",
-    breaks=(executed_equals_approved,),
+    breaks=("executed_equals_approved",),
 )
 def stricter_code_is_not_asked() -> Patches:
     async def hold(original: Original, call: CallRow) -> Any:
@@ -78,7 +66,7 @@ def stricter_code_is_not_asked() -> Patches:
 
 @mutant(
     "An approved call whose tool was removed ends with an error, unasked.",
-    breaks=(approved_call_runs_or_waits_again,),
+    breaks=("approved_call_runs_or_waits_again",),
 )
 def an_approval_of_a_removed_tool_is_lost() -> Patches:
     def approval_events(
@@ -93,7 +81,7 @@ def an_approval_of_a_removed_tool_is_lost() -> Patches:
 
 @mutant(
     "A worker that lacks code notes it for the version after the one that it read.",
-    breaks=(notes_of_missing_code_follow_their_versions,),
+    breaks=("notes_of_missing_code_follow_their_versions",),
 )
 def missing_code_is_noted_for_a_later_version() -> Patches:
     async def post(objects: Objects, run_id: str, number: int) -> None:
@@ -109,7 +97,7 @@ def missing_code_is_noted_for_a_later_version() -> Patches:
 
 @mutant(
     "A call that did not return in time runs again, also one that may not be repeated.",
-    breaks=(started_once,),
+    breaks=("started_once",),
 )
 def a_timed_out_call_is_repeated() -> Patches:
     def unknown(call: CallRow) -> RepeatAllowed:
@@ -120,7 +108,7 @@ def a_timed_out_call_is_repeated() -> Patches:
 
 @mutant(
     "A call that did not return in time counts as failed, by a guess.",
-    breaks=(same_end_as_uninterrupted,),
+    breaks=("same_end_as_uninterrupted",),
 )
 def a_timed_out_call_is_guessed_to_have_failed() -> Patches:
     def unknown(call: CallRow) -> CallRaised:
@@ -131,7 +119,7 @@ def a_timed_out_call_is_guessed_to_have_failed() -> Patches:
 
 @mutant(
     "A person may let a timed-out call run again while it is still running.",
-    breaks=(timed_out_call_is_over_before_a_repeat,),
+    breaks=("timed_out_call_is_over_before_a_repeat",),
 )
 def a_running_call_may_be_approved_again() -> Patches:
     yield skip(decision_errors.check_call_is_over)
@@ -139,7 +127,7 @@ def a_running_call_may_be_approved_again() -> Patches:
 
 @mutant(
     "A `verify` function may let a timed-out call run again while it is still running.",
-    breaks=(timed_out_call_is_over_before_a_repeat,),
+    breaks=("timed_out_call_is_over_before_a_repeat",),
 )
 def a_running_call_may_be_verified_again() -> Patches:
     yield returns(performer._is_over, value=True)

@@ -16,17 +16,12 @@ from continuations.ledger.index import run_index
 from continuations.ledger.objects import Objects
 from continuations_storage.contract import Changes
 from tests.simulation.families import COMMITS
-from tests.simulation.index.laws import runs_are_found
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     mutants_in,
     mutants_of,
     patch,
-)
-from tests.simulation.protocol.laws_of_endings import (
-    listed_waits_are_open,
-    no_run_stranded,
 )
 
 mutant = mutants_of(COMMITS)
@@ -49,7 +44,7 @@ def _without(prefix: str) -> Patches:
 
 @mutant(
     "A commit deletes the guard of a version and does not create its wait objects.",
-    breaks=(no_run_stranded, listed_waits_are_open),
+    breaks=("no_run_stranded", "listed_waits_are_open"),
 )
 def a_commit_forgets_wait_objects() -> Patches:
     yield from _without(layout.WAITS_PREFIX)
@@ -57,7 +52,7 @@ def a_commit_forgets_wait_objects() -> Patches:
 
 @mutant(
     "A commit deletes the guard of a version and creates no marker for a deadline.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
 )
 def a_commit_forgets_deadlines() -> Patches:
     yield from _without(layout.MARKERS_PREFIX)
@@ -65,7 +60,7 @@ def a_commit_forgets_deadlines() -> Patches:
 
 @mutant(
     "A commit ends a run and does not list it among the ended runs.",
-    breaks=(runs_are_found,),
+    breaks=("runs_are_found",),
 )
 def a_commit_forgets_the_index() -> Patches:
     yield from _without(run_index.INDEX_PREFIX)
@@ -89,19 +84,19 @@ def _without_markers(part_of_key: str, changes: Changes) -> Changes:
     return changes._replace(also=kept)
 
 
-@mutant("A claim comes without the marker that guards it.", breaks=(no_run_stranded,))
+@mutant("A claim comes without the marker that guards it.", breaks=("no_run_stranded",))
 def a_commit_forgets_the_guard_of_a_claim() -> Patches:
     yield from _changed(partial(_without_markers, "/v/"))
 
 
-@mutant("A decision comes without its marker.", breaks=(no_run_stranded,))
+@mutant("A decision comes without its marker.", breaks=("no_run_stranded",))
 def a_commit_forgets_the_marker_of_a_decision() -> Patches:
     yield from _changed(partial(_without_markers, "/in/d-"))
 
 
 @mutant(
     "A commit compares no clocks, so a machine with a wrong clock claims a new run.",
-    breaks=(no_run_stranded, runs_are_found),
+    breaks=("no_run_stranded", "runs_are_found"),
 )
 def a_commit_compares_no_clocks() -> Patches:
     yield from _changed(lambda changes: changes._replace(between=None))

@@ -30,22 +30,7 @@ from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
 from continuations.ledger import objects
 from continuations.ledger.arrivals import arrivals
-from tests.simulation.decisions.laws import executed_equals_approved
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
-from tests.simulation.protocol.laws_of_effects import (
-    finished_never_runs_again,
-    idempotency_key_stable,
-    model_reads_committed_messages,
-    started_once,
-    transcripts_valid,
-    turn_asked_once,
-)
-from tests.simulation.protocol.laws_of_endings import same_end_as_uninterrupted
-from tests.simulation.protocol.laws_of_runs import (
-    each_message_once,
-    no_foreign_errors,
-    nothing_unread_at_the_end,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -78,7 +63,7 @@ def _not_saved_at_once(*kinds: type[Event]) -> Patches:
 
 @mutant(
     "The result of a call that may not be repeated is committed with the next turn.",
-    breaks=(model_reads_committed_messages,),
+    breaks=("model_reads_committed_messages",),
 )
 def result_is_committed_with_the_next_turn() -> Patches:
     yield from _not_saved_at_once(CallReturned, CallRaised)
@@ -86,7 +71,7 @@ def result_is_committed_with_the_next_turn() -> Patches:
 
 @mutant(
     "A model's reply is committed with the next event.",
-    breaks=(model_reads_committed_messages,),
+    breaks=("model_reads_committed_messages",),
 )
 def model_reply_is_committed_too_late() -> Patches:
     yield from _not_saved_at_once(ModelReplied)
@@ -104,7 +89,7 @@ def _started_before_commit(*kinds: type[AskModel | RunTool]) -> Patches:
 
 @mutant(
     "A call runs while its intent is being committed.",
-    breaks=(started_once, finished_never_runs_again, executed_equals_approved),
+    breaks=("started_once", "finished_never_runs_again", "executed_equals_approved"),
 )
 def call_runs_before_its_intent_is_committed() -> Patches:
     yield from _started_before_commit(RunTool)
@@ -112,7 +97,7 @@ def call_runs_before_its_intent_is_committed() -> Patches:
 
 @mutant(
     "A model is asked while the results that it reads are being committed.",
-    breaks=(model_reads_committed_messages,),
+    breaks=("model_reads_committed_messages",),
 )
 def model_is_asked_before_results_are_committed() -> Patches:
     yield from _started_before_commit(AskModel)
@@ -121,10 +106,10 @@ def model_is_asked_before_results_are_committed() -> Patches:
 @mutant(
     "A commit counts events as durable that came after it began.",
     breaks=(
-        model_reads_committed_messages,
-        started_once,
-        finished_never_runs_again,
-        turn_asked_once,
+        "model_reads_committed_messages",
+        "started_once",
+        "finished_never_runs_again",
+        "turn_asked_once",
     ),
 )
 def commit_counts_later_events_as_durable() -> Patches:
@@ -139,10 +124,10 @@ def commit_counts_later_events_as_durable() -> Patches:
 @mutant(
     "Calls begin before the run is claimed.",
     breaks=(
-        started_once,
-        finished_never_runs_again,
-        turn_asked_once,
-        executed_equals_approved,
+        "started_once",
+        "finished_never_runs_again",
+        "turn_asked_once",
+        "executed_equals_approved",
     ),
 )
 def calls_begin_before_the_claim() -> Patches:
@@ -155,7 +140,7 @@ def calls_begin_before_the_claim() -> Patches:
 
 @mutant(
     "After a crash every started call runs again, also one that may not be repeated.",
-    breaks=(started_once, finished_never_runs_again),
+    breaks=("started_once", "finished_never_runs_again"),
 )
 def a_started_call_is_ready_after_a_takeover() -> Patches:
     def with_interrupted_calls(state: RunState) -> RunState:
@@ -169,7 +154,7 @@ def a_started_call_is_ready_after_a_takeover() -> Patches:
 
 @mutant(
     "After a crash a started call counts as failed, by a guess.",
-    breaks=(same_end_as_uninterrupted, finished_never_runs_again, started_once),
+    breaks=("same_end_as_uninterrupted", "finished_never_runs_again", "started_once"),
 )
 def a_started_call_is_guessed_to_have_failed() -> Patches:
     def with_interrupted_calls(state: RunState) -> RunState:
@@ -191,7 +176,7 @@ def _changed_tool_context(change: ContextChange) -> Patches:
 
 @mutant(
     "Each attempt of a call has its own idempotency key.",
-    breaks=(idempotency_key_stable,),
+    breaks=("idempotency_key_stable",),
 )
 def an_attempt_has_a_new_key() -> Patches:
     def with_new_key(context: ToolContext, call: CallRow) -> ToolContext:
@@ -201,7 +186,7 @@ def an_attempt_has_a_new_key() -> Patches:
     yield from _changed_tool_context(with_new_key)
 
 
-@mutant("The fence of a tool never grows.", breaks=(idempotency_key_stable,))
+@mutant("The fence of a tool never grows.", breaks=("idempotency_key_stable",))
 def fence_never_grows() -> Patches:
     def with_first_fence(context: ToolContext, call: CallRow) -> ToolContext:
         del call
@@ -219,7 +204,7 @@ def _transcripts_unchecked() -> Patches:
 
 @mutant(
     "Results are appended in the order in which the calls ended, unchecked.",
-    breaks=(transcripts_valid, same_end_as_uninterrupted),
+    breaks=("transcripts_valid", "same_end_as_uninterrupted"),
 )
 def results_are_in_completion_order() -> Patches:
     ended: list[str] = []
@@ -241,7 +226,7 @@ def results_are_in_completion_order() -> Patches:
 
 @mutant(
     "A message is added between a call and its result, unchecked.",
-    breaks=(transcripts_valid,),
+    breaks=("transcripts_valid",),
 )
 def message_is_between_a_call_and_its_result() -> Patches:
     def add_user_message(draft: Draft, event: UserMessageAdded) -> None:
@@ -270,7 +255,7 @@ def message_is_between_a_call_and_its_result() -> Patches:
     yield from _transcripts_unchecked()
 
 
-@mutant("A message is added twice.", breaks=(each_message_once,))
+@mutant("A message is added twice.", breaks=("each_message_once",))
 def message_is_added_twice() -> Patches:
     def with_inbox_messages(
         original: Original, state: RunState, inbox_messages: tuple[InboxMessage, ...]
@@ -290,7 +275,7 @@ def message_is_added_twice() -> Patches:
     yield patch(inbox_reader.with_inbox_messages, with_inbox_messages)
 
 
-@mutant("A message counts as read, but is never added.", breaks=(each_message_once,))
+@mutant("A message counts as read, but is never added.", breaks=("each_message_once",))
 def a_message_is_lost() -> Patches:
     def add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         draft.put_run(replace(draft.run, last_inbox_number=event.number))
@@ -300,7 +285,7 @@ def a_message_is_lost() -> Patches:
 
 @mutant(
     "An interrupted call that has begun is taken back like one that has not.",
-    breaks=(started_once, finished_never_runs_again),
+    breaks=("started_once", "finished_never_runs_again"),
 )
 def begun_call_is_taken_back() -> Patches:
     def enter(self: CallGate) -> None:
@@ -312,7 +297,7 @@ def begun_call_is_taken_back() -> Patches:
 
 @mutant(
     "A run finishes without a last look at its inbox.",
-    breaks=(nothing_unread_at_the_end,),
+    breaks=("nothing_unread_at_the_end",),
 )
 def a_run_finishes_without_a_last_look() -> Patches:
     yield returns(RunLoop._would_finish, value=False)
@@ -321,7 +306,9 @@ def a_run_finishes_without_a_last_look() -> Patches:
 # Errors -----------------------------------------------------------------------------
 
 
-@mutant("Errors of the storage package reach the caller.", breaks=(no_foreign_errors,))
+@mutant(
+    "Errors of the storage package reach the caller.", breaks=("no_foreign_errors",)
+)
 def errors_of_the_store_leak() -> Patches:
     async def translate_errors(operation: Coroutine[Any, Any, T]) -> T:
         return await operation

@@ -33,7 +33,6 @@ from tests.simulation.mutants.mutant import (
     returns,
     skip,
 )
-from tests.simulation.protocol.laws_of_endings import no_run_stranded
 
 _DECISION, _CANCEL_REQUEST, _PAUSE = "d", "c", "r"
 
@@ -48,19 +47,19 @@ def _no_marker_of_kind(kind: str) -> Patches:
 # A marker precedes the object that it guards ----------------------------------------
 
 
-@mutant("A claim has no guard.", breaks=(no_run_stranded,))
+@mutant("A claim has no guard.", breaks=("no_run_stranded",))
 def a_claim_has_no_guard() -> Patches:
     yield skip(StoreJournal.ensure_guarded)
 
 
 @mutant(
-    "A run is stored and not worked on, without a marker.", breaks=(no_run_stranded,)
+    "A run is stored and not worked on, without a marker.", breaks=("no_run_stranded",)
 )
 def an_enqueued_run_has_no_marker() -> Patches:
     yield from _no_marker_of_kind(_PAUSE)
 
 
-@mutant("The guard of a claim is created after the claim.", breaks=(no_run_stranded,))
+@mutant("The guard of a claim is created after the claim.", breaks=("no_run_stranded",))
 def a_guard_is_made_after_its_claim() -> Patches:
     create_guard = StoreJournal.ensure_guarded
 
@@ -74,7 +73,7 @@ def a_guard_is_made_after_its_claim() -> Patches:
 
 @mutant(
     "A claim deletes the markers of the arrivals that it is made for.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
 )
 def arrival_markers_are_deleted_by_the_claim() -> Patches:
     async def check_still_newest(original: Original, self: StoreJournal) -> Any:
@@ -86,7 +85,8 @@ def arrival_markers_are_deleted_by_the_claim() -> Patches:
 
 
 @mutant(
-    "The marker of a decision is created after the decision.", breaks=(no_run_stranded,)
+    "The marker of a decision is created after the decision.",
+    breaks=("no_run_stranded",),
 )
 def a_marker_is_made_after_its_decision() -> Patches:
     async def record_decision(
@@ -101,21 +101,21 @@ def a_marker_is_made_after_its_decision() -> Patches:
     yield patch(decisions.record_decision, record_decision)
 
 
-@mutant("A decision has no marker.", breaks=(no_run_stranded,))
+@mutant("A decision has no marker.", breaks=("no_run_stranded",))
 def a_decision_has_no_marker() -> Patches:
     yield from _no_marker_of_kind(_DECISION)
 
 
 @mutant(
     "A cancel request has no marker.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
     condition=canceller_dies,
 )
 def a_cancellation_has_no_marker() -> Patches:
     yield from _no_marker_of_kind(_CANCEL_REQUEST)
 
 
-@mutant("Deadlines have no marker.", breaks=(no_run_stranded,))
+@mutant("Deadlines have no marker.", breaks=("no_run_stranded",))
 def a_deadline_has_no_marker() -> Patches:
     async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
         await waits.create(objects, new_waits)
@@ -128,7 +128,7 @@ def a_deadline_has_no_marker() -> Patches:
 
 @mutant(
     "A sweep deletes a guard whose number is taken, although a worker has the run.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
 )
 def a_renewed_claim_loses_its_guard() -> Patches:
     async def process(
@@ -146,7 +146,7 @@ def a_renewed_claim_loses_its_guard() -> Patches:
 
 @mutant(
     "A sweep deletes the markers of a run that does not exist yet or cannot advance.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
     condition=starters_die_late,
 )
 def markers_of_a_blocked_run_are_deleted() -> Patches:
@@ -159,7 +159,7 @@ def markers_of_a_blocked_run_are_deleted() -> Patches:
 
 @mutant(
     "A sweep deletes the old marker before it creates the later one.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
     condition=starters_die_late,
 )
 def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
@@ -175,7 +175,7 @@ def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
 
 @mutant(
     "A sweep deletes the due markers before it reads their run.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
 )
 def markers_are_deleted_before_the_run_is_read() -> Patches:
     async def process(
@@ -190,7 +190,7 @@ def markers_are_deleted_before_the_run_is_read() -> Patches:
 
 @mutant(
     "The markers are deleted before the version that suspends the run is committed.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
 )
 def markers_are_deleted_before_the_version() -> Patches:
     async def commit_and_publish(
@@ -204,7 +204,7 @@ def markers_are_deleted_before_the_version() -> Patches:
 
 @mutant(
     "A worker that suspends a run deletes all its markers, also the new ones.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
 )
 def all_markers_of_a_run_are_removed() -> Patches:
     async def delete_markers(self: Publisher, journal: StoreJournal) -> None:
@@ -218,7 +218,7 @@ def all_markers_of_a_run_are_removed() -> Patches:
 
 @mutant(
     "The second decider deletes the marker of the first decision.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
 )
 def a_second_decider_removes_the_first_ones_marker() -> Patches:
     async def record_decision(
@@ -234,7 +234,7 @@ def a_second_decider_removes_the_first_ones_marker() -> Patches:
 
 @mutant(
     "A worker that lost a claim deletes the guard of the winner.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
 )
 def stale_worker_deletes_the_winners_guard() -> Patches:
     async def delete_guards(self: StoreJournal) -> None:
@@ -249,7 +249,7 @@ def stale_worker_deletes_the_winners_guard() -> Patches:
 
 @mutant(
     "The guard of a run is deleted with its claim, without a check for new decisions.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
 )
 def due_decision_is_not_read() -> Patches:
     yield returns(readiness.arrivals_unblock, value=False)

@@ -17,11 +17,6 @@ from continuations.ledger.arrivals import inbox
 from continuations.ledger.arrivals.recorded_decisions import list_decided_wait_ids
 from continuations.ledger.index import waits
 from continuations.ledger.objects import Objects
-from tests.simulation.decisions.laws import (
-    ended_by_its_decision,
-    one_decision,
-    refused_never_runs,
-)
 from tests.simulation.mutants.conditions import two_cancellers_die
 from tests.simulation.mutants.mutant import (
     gives_back,
@@ -31,13 +26,6 @@ from tests.simulation.mutants.mutant import (
     returns,
     skip,
 )
-from tests.simulation.protocol.laws_of_endings import (
-    ended_run_leaves_no_keys,
-    listed_waits_are_open,
-    no_run_stranded,
-    open_waits_are_notified,
-)
-from tests.simulation.protocol.laws_of_runs import notified_after_commit
 
 if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
@@ -46,11 +34,11 @@ if TYPE_CHECKING:
     from tests.simulation.mutants.mutant import Original, Patches
 
 _WAITS_STAY_OPEN = (
-    ended_by_its_decision,
-    ended_run_leaves_no_keys,
-    listed_waits_are_open,
-    one_decision,
-    refused_never_runs,
+    "ended_by_its_decision",
+    "ended_run_leaves_no_keys",
+    "listed_waits_are_open",
+    "one_decision",
+    "refused_never_runs",
 )
 
 
@@ -59,7 +47,7 @@ _WAITS_STAY_OPEN = (
 
 @mutant(
     "Wait objects are created before the version that opens the waits.",
-    breaks=(listed_waits_are_open, one_decision, notified_after_commit),
+    breaks=("listed_waits_are_open", "one_decision", "notified_after_commit"),
 )
 def waits_are_listed_before_their_version() -> Patches:
     async def commit_and_publish(
@@ -74,7 +62,7 @@ def waits_are_listed_before_their_version() -> Patches:
 
 @mutant(
     "A wait is notified before the version that opens it is committed.",
-    breaks=(notified_after_commit,),
+    breaks=("notified_after_commit",),
 )
 def notification_precedes_the_version() -> Patches:
     async def commit_and_publish(
@@ -89,7 +77,7 @@ def notification_precedes_the_version() -> Patches:
 
 @mutant(
     "A wait object is not deleted when its wait is over.",
-    breaks=(listed_waits_are_open, ended_run_leaves_no_keys),
+    breaks=("listed_waits_are_open", "ended_run_leaves_no_keys"),
 )
 def wait_object_is_not_deleted() -> Patches:
     async def delete(original: Original, key: str) -> None:
@@ -101,7 +89,7 @@ def wait_object_is_not_deleted() -> Patches:
 
 @mutant(
     "A wait object is created again without a check whether the wait was decided.",
-    breaks=(listed_waits_are_open, ended_run_leaves_no_keys),
+    breaks=("listed_waits_are_open", "ended_run_leaves_no_keys"),
 )
 def a_decided_wait_is_announced_again() -> Patches:
     yield patch(waits.recreate_missing, waits.create)
@@ -110,7 +98,7 @@ def a_decided_wait_is_announced_again() -> Patches:
 
 @mutant(
     "Wait objects that a crash prevented are never created.",
-    breaks=(listed_waits_are_open, no_run_stranded),
+    breaks=("listed_waits_are_open", "no_run_stranded"),
 )
 def missing_wait_objects_are_not_recreated() -> Patches:
     async def publish_again(notify: Notify | None, state: RunState) -> None:
@@ -122,7 +110,7 @@ def missing_wait_objects_are_not_recreated() -> Patches:
 
 @mutant(
     "A wait whose worker died before it could notify is never notified.",
-    breaks=(open_waits_are_notified,),
+    breaks=("open_waits_are_notified",),
 )
 def waits_of_a_dead_worker_are_not_notified() -> Patches:
     async def publish_again(objects: Objects, state: RunState) -> None:
@@ -161,7 +149,7 @@ def waits_of_an_ended_run_are_closed_after_its_end() -> Patches:
 
 @mutant(
     "The second cancel request deletes the marker of the first.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
     condition=two_cancellers_die,
 )
 def a_second_cancellation_removes_the_first_ones_marker() -> Patches:

@@ -23,25 +23,11 @@ from continuations.ledger.objects import AlreadyExists, Objects
 from continuations.ledger.repair import doctor
 from continuations.ledger.repair.integrity import IntegrityReport
 from continuations.ledger.versions import LoadedVersion, RebuiltVersion, Versions
-from tests.simulation.decisions.laws import one_decision
 from tests.simulation.mutants.conditions import old_results_are_truncated, workers_send
 from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
-from tests.simulation.protocol.laws_of_effects import (
-    finished_never_runs_again,
-    model_reads_committed_messages,
-    started_once,
-    turn_asked_once,
-)
-from tests.simulation.protocol.laws_of_endings import no_run_stranded
-from tests.simulation.protocol.laws_of_runs import (
-    each_message_once,
-    no_foreign_errors,
-    notified_after_commit,
-    versions_are_linear,
-)
 from tests.simulation.sim_environment import SimStore
 
-_TWO_HISTORIES = (versions_are_linear, started_once, finished_never_runs_again)
+_TWO_HISTORIES = ("versions_are_linear", "started_once", "finished_never_runs_again")
 
 
 def _is_version(key: str) -> bool:
@@ -100,7 +86,7 @@ def stale_worker_takes_the_next_number() -> Patches:
 
 @mutant(
     "A version counts from another root than its base.",
-    breaks=(no_foreign_errors, no_run_stranded),
+    breaks=("no_foreign_errors", "no_run_stranded"),
 )
 def a_run_changes_its_tree() -> Patches:
     async def append(original: Original, previous: LoadedVersion | None) -> Any:
@@ -114,7 +100,7 @@ def a_run_changes_its_tree() -> Patches:
 
 @mutant(
     "A worker that lost the number of its claim works anyway.",
-    breaks=(started_once, finished_never_runs_again, turn_asked_once),
+    breaks=("started_once", "finished_never_runs_again", "turn_asked_once"),
 )
 def stale_worker_goes_on() -> Patches:
     async def commit(original: Original, self: StoreJournal) -> Any:
@@ -133,7 +119,7 @@ def stale_worker_goes_on() -> Patches:
 @mutant(
     "All creates of a process have one maker's id, so that the object of one task "
     "counts as a success for every other task.",
-    breaks=(*_TWO_HISTORIES, one_decision),
+    breaks=(*_TWO_HISTORIES, "one_decision"),
 )
 def all_creates_of_a_process_share_one_maker_id() -> Patches:
     def create(original: Original, maker: tuple[str, int]) -> Any:
@@ -144,7 +130,7 @@ def all_creates_of_a_process_share_one_maker_id() -> Patches:
 
 @mutant(
     "An object that exists counts as an earlier create of this process.",
-    breaks=(*_TWO_HISTORIES, one_decision),
+    breaks=(*_TWO_HISTORIES, "one_decision"),
 )
 def existing_object_counts_as_own_create() -> Patches:
     async def create(original: Original) -> Any:
@@ -161,11 +147,11 @@ def existing_object_counts_as_own_create() -> Patches:
 @mutant(
     "A create whose reply was lost counts as a success.",
     breaks=(
-        notified_after_commit,
-        started_once,
-        one_decision,
-        versions_are_linear,
-        no_run_stranded,
+        "notified_after_commit",
+        "started_once",
+        "one_decision",
+        "versions_are_linear",
+        "no_run_stranded",
     ),
 )
 def lost_reply_counts_as_success() -> Patches:
@@ -179,7 +165,7 @@ def lost_reply_counts_as_success() -> Patches:
 
 @mutant(
     "A commit whose reply was lost counts as a failure, and the work continues.",
-    breaks=(started_once, finished_never_runs_again, turn_asked_once),
+    breaks=("started_once", "finished_never_runs_again", "turn_asked_once"),
 )
 def lost_reply_counts_as_failure() -> Patches:
     async def commit(original: Original, self: StoreJournal) -> Any:
@@ -212,7 +198,7 @@ def newest_version_counts_as_own_after_a_lost_reply() -> Patches:
 
 @mutant(
     "A message whose reply was lost is posted again under the next number.",
-    breaks=(each_message_once,),
+    breaks=("each_message_once",),
     condition=workers_send,
 )
 def a_message_whose_reply_was_lost_is_posted_again() -> Patches:
@@ -225,7 +211,7 @@ def a_message_whose_reply_was_lost_is_posted_again() -> Patches:
     yield patch(inbox.post, post)
 
 
-@mutant("A marker that could not be created is ignored.", breaks=(no_run_stranded,))
+@mutant("A marker that could not be created is ignored.", breaks=("no_run_stranded",))
 def failed_marker_create_is_ignored() -> Patches:
     async def create(original: Original) -> Any:
         with suppress(Inconclusive, StoreUnavailable):
@@ -240,7 +226,7 @@ def failed_marker_create_is_ignored() -> Patches:
 
 @mutant(
     "A rewritten log keeps its id, so that a delta keeps the old messages.",
-    breaks=(model_reads_committed_messages,),
+    breaks=("model_reads_committed_messages",),
     condition=old_results_are_truncated,
 )
 def a_log_id_is_used_again_after_a_rewrite() -> Patches:
@@ -261,7 +247,7 @@ def a_log_id_is_used_again_after_a_rewrite() -> Patches:
 
 @mutant(
     "A repair gives up whole versions above one that the store did not return.",
-    breaks=(turn_asked_once, started_once, finished_never_runs_again),
+    breaks=("turn_asked_once", "started_once", "finished_never_runs_again"),
 )
 def a_version_that_was_not_read_counts_as_lost() -> Patches:
     def check_repairable(original: Original, report: IntegrityReport) -> None:

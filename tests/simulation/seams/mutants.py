@@ -27,10 +27,6 @@ from continuations.engine.past.adoption import Relocation
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.ledger.arrivals import run_signals
 from continuations.value_class import replace
-from tests.simulation.events.laws import (
-    an_event_is_taken_once,
-    each_signal_ends_one_wait,
-)
 from tests.simulation.families import SEAMS
 from tests.simulation.mutants.conditions import (
     interrupted_turns_are_rewound,
@@ -46,30 +42,14 @@ from tests.simulation.mutants.mutant import (
     patch,
     returns,
 )
-from tests.simulation.past.laws import nothing_is_repeated_unasked
-from tests.simulation.protocol.laws_of_endings import no_run_stranded
-from tests.simulation.seams.laws import (
-    a_run_takes_each_arrival_once,
-    cut_off_messages_are_stopped,
-    denied_by_its_rule_never_runs,
-    dropped_signals_end_no_wait,
-    interruptions_survive_a_rewind,
-    nobody_approves_what_they_asked_for,
-    nothing_due_is_left,
-    untaken_signals_are_listed,
-)
 from tests.simulation.seams.tools import first_name
-from tests.simulation.threads.laws import (
-    each_message_has_one_reply,
-    no_message_is_left_in_a_thread,
-)
 
 mutant = mutants_of(SEAMS)
 
 
 @mutant(
     "In a fork only the person who made it counts as its requester.",
-    breaks=(nobody_approves_what_they_asked_for,),
+    breaks=("nobody_approves_what_they_asked_for",),
 )
 def a_fork_forgets_who_asked_in_its_source() -> Patches:
     def forked(original: Original, new: dict[str, Any]) -> Any:
@@ -80,7 +60,7 @@ def a_fork_forgets_who_asked_in_its_source() -> Patches:
 
 @mutant(
     "A thread goes on within any turn after a rewind.",
-    breaks=(cut_off_messages_are_stopped, each_message_has_one_reply),
+    breaks=("cut_off_messages_are_stopped", "each_message_has_one_reply"),
 )
 def a_thread_is_rewound_into_any_turn() -> Patches:
     yield returns(rewinding._turn_refusal, "")
@@ -88,7 +68,7 @@ def a_thread_is_rewound_into_any_turn() -> Patches:
 
 @mutant(
     "A wait that a rewind opens again knows only the events of its version.",
-    breaks=(an_event_is_taken_once, a_run_takes_each_arrival_once),
+    breaks=("an_event_is_taken_once", "a_run_takes_each_arrival_once"),
 )
 def a_moved_wait_keeps_the_events_of_its_version() -> Patches:
     def moved(original: Original, wait: Wait) -> Any:
@@ -100,7 +80,7 @@ def a_moved_wait_keeps_the_events_of_its_version() -> Patches:
 
 @mutant(
     "A grant approves calls of the person who gave it.",
-    breaks=(nobody_approves_what_they_asked_for,),
+    breaks=("nobody_approves_what_they_asked_for",),
 )
 def a_grant_approves_for_its_giver() -> Patches:
     def covering(original: Original, state: RunState) -> Any:
@@ -113,7 +93,7 @@ def a_grant_approves_for_its_giver() -> Patches:
 
 @mutant(
     "A rewind makes no marker for messages and signals that have arrived.",
-    breaks=(no_run_stranded, no_message_is_left_in_a_thread, nothing_due_is_left),
+    breaks=("no_run_stranded", "no_message_is_left_in_a_thread", "nothing_due_is_left"),
 )
 def a_rewound_run_that_can_go_on_has_no_marker() -> Patches:
     yield returns(is_runnable, value=False, only_in=(rewinding,))
@@ -122,7 +102,7 @@ def a_rewound_run_that_can_go_on_has_no_marker() -> Patches:
 
 @mutant(
     "A function that got an answer runs again after a rewind, and nobody is asked.",
-    breaks=(nothing_is_repeated_unasked,),
+    breaks=("nothing_is_repeated_unasked",),
 )
 def an_answer_is_used_again_unasked() -> Patches:
     yield gives_back(ArrivalReducer._with_doubtful_answer, "state")
@@ -130,7 +110,7 @@ def an_answer_is_used_again_unasked() -> Patches:
 
 @mutant(
     "After a rewind, the names of tools are compared without their renames.",
-    breaks=(nothing_is_repeated_unasked,),
+    breaks=("nothing_is_repeated_unasked",),
 )
 def names_are_compared_without_renames() -> Patches:
     def is_tool_named(call: CallRow, names: Collection[str]) -> bool:
@@ -141,7 +121,7 @@ def names_are_compared_without_renames() -> Patches:
 
 @mutant(
     "A rewind forgets the message that interrupts the turn.",
-    breaks=(interruptions_survive_a_rewind,),
+    breaks=("interruptions_survive_a_rewind",),
     condition=interrupted_turns_are_rewound,
 )
 def an_interruption_is_forgotten() -> Patches:
@@ -150,7 +130,7 @@ def an_interruption_is_forgotten() -> Patches:
 
 @mutant(
     "A rewind leaves the messages of the turn that it cuts off without a reply.",
-    breaks=(cut_off_messages_are_stopped, no_message_is_left_in_a_thread),
+    breaks=("cut_off_messages_are_stopped", "no_message_is_left_in_a_thread"),
 )
 def a_cut_off_turn_has_no_reply() -> Patches:
     def rewound(original: Original, newest: RunRow) -> Any:
@@ -162,7 +142,7 @@ def a_cut_off_turn_has_no_reply() -> Patches:
 
 @mutant(
     "A call that may have run before a rewind is not asked about by its denying rule.",
-    breaks=(denied_by_its_rule_never_runs,),
+    breaks=("denied_by_its_rule_never_runs",),
     condition=rules_decide_about_the_first_run,
 )
 def a_denying_rule_is_not_asked_about_a_doubtful_call() -> Patches:
@@ -190,7 +170,7 @@ def _is_doubtful(state: RunState, call: CallRow) -> bool:
 
 @mutant(
     "Bytes that are older than their run are adopted as if they were the newest.",
-    breaks=(nothing_is_repeated_unasked,),
+    breaks=("nothing_is_repeated_unasked",),
 )
 def older_bytes_are_adopted() -> Patches:
     yield returns(adoption._is_same_work, value=True)
@@ -198,7 +178,7 @@ def older_bytes_are_adopted() -> Patches:
 
 @mutant(
     "Bytes from before a rewind to their version are adopted.",
-    breaks=(nothing_is_repeated_unasked,),
+    breaks=("nothing_is_repeated_unasked",),
     condition=runs_are_rewound_before_they_are_adopted,
 )
 def bytes_from_before_a_rewind_are_adopted() -> Patches:
@@ -211,7 +191,7 @@ def bytes_from_before_a_rewind_are_adopted() -> Patches:
 
 @mutant(
     "A run does not drop the signals that an operator drops.",
-    breaks=(dropped_signals_end_no_wait,),
+    breaks=("dropped_signals_end_no_wait",),
 )
 def dropped_signals_are_kept() -> Patches:
     def with_request(
@@ -226,7 +206,7 @@ def dropped_signals_are_kept() -> Patches:
 
 @mutant(
     "The signals that a run keeps are missing in the list of an operator.",
-    breaks=(untaken_signals_are_listed,),
+    breaks=("untaken_signals_are_listed",),
 )
 def kept_signals_are_not_listed() -> Patches:
     async def list_untaken(original: Original, state: RunState) -> Any:
@@ -239,7 +219,7 @@ def kept_signals_are_not_listed() -> Patches:
 
 @mutant(
     "An operator who drops the signals of a name drops those of other names too.",
-    breaks=(each_signal_ends_one_wait,),
+    breaks=("each_signal_ends_one_wait",),
 )
 def signals_of_other_names_are_dropped() -> Patches:
     def drops(original: Original, request: OperatorRequest) -> Any:

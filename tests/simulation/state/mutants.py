@@ -23,14 +23,13 @@ from tests.simulation.mutants.mutant import (
     patch,
     returns,
 )
-from tests.simulation.state.laws import state_is_the_replay_of_its_changes
 
 mutant = mutants_of(STATES)
 
 
 @mutant(
     "Calls of a turn that write the state begin at the same time.",
-    breaks=(state_is_the_replay_of_its_changes,),
+    breaks=("state_is_the_replay_of_its_changes",),
 )
 def calls_that_write_begin_together() -> Patches:
     yield returns(frames.is_held_back, value=False)
@@ -38,7 +37,7 @@ def calls_that_write_begin_together() -> Patches:
 
 @mutant(
     "A call that writes reads the state of the beginning of its turn.",
-    breaks=(state_is_the_replay_of_its_changes,),
+    breaks=("state_is_the_replay_of_its_changes",),
 )
 def earlier_calls_of_the_turn_are_not_read() -> Patches:
     def seen_by(frame: FrameRow) -> str:
@@ -49,7 +48,7 @@ def earlier_calls_of_the_turn_are_not_read() -> Patches:
 
 @mutant(
     "The changes of a turn are applied in the order in which they are not called.",
-    breaks=(state_is_the_replay_of_its_changes,),
+    breaks=("state_is_the_replay_of_its_changes",),
 )
 def changes_are_applied_in_another_order() -> Patches:
     def after_turn(original: Original, rows: Iterable[CallRow]) -> Any:
@@ -60,7 +59,7 @@ def changes_are_applied_in_another_order() -> Patches:
 
 @mutant(
     "The changes of a call are not stored with its result.",
-    breaks=(state_is_the_replay_of_its_changes,),
+    breaks=("state_is_the_replay_of_its_changes",),
 )
 def changes_of_a_call_are_not_stored() -> Patches:
     original: Any = Row[Any].write
@@ -76,7 +75,7 @@ def changes_of_a_call_are_not_stored() -> Patches:
 
 @mutant(
     "A version does not contain the states that changed.",
-    breaks=(state_is_the_replay_of_its_changes,),
+    breaks=("state_is_the_replay_of_its_changes",),
 )
 def states_are_not_stored() -> Patches:
     def without_states(original: Original) -> Any:
@@ -88,7 +87,7 @@ def states_are_not_stored() -> Patches:
 
 @mutant(
     "The changes of a call that failed are kept, and applied.",
-    breaks=(state_is_the_replay_of_its_changes,),
+    breaks=("state_is_the_replay_of_its_changes",),
 )
 def changes_of_a_failed_call_are_applied() -> Patches:
     def after_turn(original: Original, state_json: str, rows: Iterable[CallRow]) -> Any:

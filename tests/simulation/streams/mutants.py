@@ -21,17 +21,13 @@ from tests.simulation.mutants.mutant import (
     patch,
     skip,
 )
-from tests.simulation.streams.laws import (
-    each_text_is_shown_once,
-    streams_go_on_where_they_were_cut,
-)
 
 mutant = mutants_of(STREAMS)
 
 
 @mutant(
     "A stream leaves out the versions of other workers.",
-    breaks=(streams_go_on_where_they_were_cut,),
+    breaks=("streams_go_on_where_they_were_cut",),
 )
 def versions_of_other_workers_are_left_out() -> Patches:
     async def catch_up(self: RunFeed, number: int) -> None:
@@ -42,7 +38,7 @@ def versions_of_other_workers_are_left_out() -> Patches:
 
 @mutant(
     "The other events of the cursor's version are left out.",
-    breaks=(streams_go_on_where_they_were_cut,),
+    breaks=("streams_go_on_where_they_were_cut",),
 )
 def rest_of_a_version_is_left_out() -> Patches:
     def position(original: Original) -> Any:
@@ -52,7 +48,8 @@ def rest_of_a_version_is_left_out() -> Patches:
 
 
 @mutant(
-    "Live events of all workers have the same fence.", breaks=(each_text_is_shown_once,)
+    "Live events of all workers have the same fence.",
+    breaks=("each_text_is_shown_once",),
 )
 def live_events_have_no_fence() -> Patches:
     async def call(original: Original, self: TurnFeed) -> None:
@@ -64,7 +61,7 @@ def live_events_have_no_fence() -> Patches:
 
 @mutant(
     "A request that is repeated goes on with the text of the one before.",
-    breaks=(each_text_is_shown_once,),
+    breaks=("each_text_is_shown_once",),
 )
 def repeated_request_goes_on_with_the_text() -> Patches:
     async def call(original: Original, delta: ModelDelta) -> None:
@@ -76,7 +73,7 @@ def repeated_request_goes_on_with_the_text() -> Patches:
 
 @mutant(
     "A stored reply does not replace its live events.",
-    breaks=(each_text_is_shown_once,),
+    breaks=("each_text_is_shown_once",),
 )
 def stored_replies_leave_live_ones() -> Patches:
     yield skip(LiveTranscript._void)

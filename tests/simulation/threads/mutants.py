@@ -37,25 +37,13 @@ from tests.simulation.mutants.mutant import (
     returns,
     skip,
 )
-from tests.simulation.protocol.laws_of_endings import no_run_stranded
-from tests.simulation.protocol.laws_of_runs import each_message_once
-from tests.simulation.threads.laws import (
-    a_message_id_is_posted_once,
-    each_message_has_one_reply,
-    ended_turn_begins_nothing,
-    generations_follow_each_other,
-    no_message_is_left_in_a_thread,
-    resting_thread_leaves_no_keys,
-    senders_get_their_own_replies,
-    turns_end_as_asked,
-)
 
 mutant = mutants_of(THREADS)
 
 
 @mutant(
     "A message with an id of its sender is posted like any other.",
-    breaks=(a_message_id_is_posted_once, each_message_once),
+    breaks=("a_message_id_is_posted_once", "each_message_once"),
 )
 def an_id_of_a_message_is_ignored() -> Patches:
     async def post_once(
@@ -69,7 +57,7 @@ def an_id_of_a_message_is_ignored() -> Patches:
 
 @mutant(
     "A repeated message begins at the next free number.",
-    breaks=(a_message_id_is_posted_once,),
+    breaks=("a_message_id_is_posted_once",),
 )
 def a_repeat_does_not_begin_at_the_kept_number() -> Patches:
     async def post_once(
@@ -85,7 +73,7 @@ def a_repeat_does_not_begin_at_the_kept_number() -> Patches:
 
 @mutant(
     "The newest version is taken for the reply to every message.",
-    breaks=(senders_get_their_own_replies,),
+    breaks=("senders_get_their_own_replies",),
 )
 def the_newest_reply_is_given_to_all() -> Patches:
     async def load_reply(objects: Objects, newest: VersionHeader) -> LoadedVersion:
@@ -94,7 +82,9 @@ def the_newest_reply_is_given_to_all() -> Patches:
     yield patch(thread_arrivals.load_reply, load_reply, only_in=(async_ticket,))
 
 
-@mutant("Messages of several senders are merged.", breaks=(each_message_has_one_reply,))
+@mutant(
+    "Messages of several senders are merged.", breaks=("each_message_has_one_reply",)
+)
 def messages_of_all_senders_are_merged() -> Patches:
     def merges(original: Original, state: RunState, message: InboxMessage) -> Any:
         return original(message=replace(message, by=state.run.sender))
@@ -104,7 +94,7 @@ def messages_of_all_senders_are_merged() -> Patches:
 
 @mutant(
     "A queued message is merged into the present turn.",
-    breaks=(each_message_has_one_reply,),
+    breaks=("each_message_has_one_reply",),
 )
 def a_queued_message_is_merged() -> Patches:
     def merges(original: Original, message: InboxMessage) -> Any:
@@ -115,7 +105,7 @@ def a_queued_message_is_merged() -> Patches:
 
 @mutant(
     "The next message is read before the reply is stored.",
-    breaks=(each_message_has_one_reply, senders_get_their_own_replies),
+    breaks=("each_message_has_one_reply", "senders_get_their_own_replies"),
 )
 def the_next_message_is_read_before_the_reply_is_stored() -> Patches:
     def with_next_read(
@@ -130,7 +120,7 @@ def the_next_message_is_read_before_the_reply_is_stored() -> Patches:
 
 @mutant(
     "A thread rests over messages without a marker.",
-    breaks=(no_message_is_left_in_a_thread, no_run_stranded),
+    breaks=("no_message_is_left_in_a_thread", "no_run_stranded"),
 )
 def messages_behind_a_turn_have_no_marker() -> Patches:
     async def post(original: Original, objects: Objects) -> Any:
@@ -142,7 +132,7 @@ def messages_behind_a_turn_have_no_marker() -> Patches:
     yield patch(inbox._post_from, post)
 
 
-@mutant("A stop leaves the calls that wait.", breaks=(turns_end_as_asked,))
+@mutant("A stop leaves the calls that wait.", breaks=("turns_end_as_asked",))
 def a_stop_leaves_the_calls_that_wait() -> Patches:
     def with_turn_ended(
         original: Original, state: RunState, request: OperatorRequest
@@ -156,7 +146,7 @@ def a_stop_leaves_the_calls_that_wait() -> Patches:
 
 @mutant(
     "A stop counts for the present turn, whatever message it names.",
-    breaks=(turns_end_as_asked,),
+    breaks=("turns_end_as_asked",),
 )
 def a_late_stop_ends_the_next_turn() -> Patches:
     def ends_turn(original: Original, state: RunState, request: OperatorRequest) -> Any:
@@ -169,7 +159,7 @@ def a_late_stop_ends_the_next_turn() -> Patches:
 
 
 @mutant(
-    "An interruption leaves the approved calls.", breaks=(ended_turn_begins_nothing,)
+    "An interruption leaves the approved calls.", breaks=("ended_turn_begins_nothing",)
 )
 def an_interruption_leaves_approved_calls() -> Patches:
     def with_cancelled_call(original: Original, state: RunState, call_id: str) -> Any:
@@ -183,7 +173,7 @@ def an_interruption_leaves_approved_calls() -> Patches:
 
 @mutant(
     "The marker of a release stays when the thread rests.",
-    breaks=(resting_thread_leaves_no_keys,),
+    breaks=("resting_thread_leaves_no_keys",),
 )
 def a_release_marker_of_a_resting_thread_stays() -> Patches:
     yield skip(RunSweep._delete_releases)
@@ -191,7 +181,7 @@ def a_release_marker_of_a_resting_thread_stays() -> Patches:
 
 @mutant(
     "A sender takes a thread for closed while it works.",
-    breaks=(generations_follow_each_other,),
+    breaks=("generations_follow_each_other",),
 )
 def a_new_generation_begins_beside_the_old_one() -> Patches:
     async def newest_generation(

@@ -21,7 +21,6 @@ from continuations.ledger import markers
 from continuations.ledger.arrivals import arrivals, wait_slots
 from continuations.ledger.decisions.decisions import record_decision
 from continuations.ledger.objects import Objects
-from tests.simulation.decisions.laws import decided_in_time
 from tests.simulation.families import VOTES
 from tests.simulation.mutants.conditions import voters_die_after_the_last_slot
 from tests.simulation.mutants.mutant import (
@@ -32,17 +31,11 @@ from tests.simulation.mutants.mutant import (
     patch,
     skip,
 )
-from tests.simulation.protocol.laws_of_endings import no_run_stranded
-from tests.simulation.votes.laws import (
-    decided_by_its_slots,
-    each_vote_is_counted_once,
-    votes_that_were_acknowledged_are_kept,
-)
 
 mutant = mutants_of(VOTES)
 
 
-@mutant("Votes for different edits add up.", breaks=(decided_by_its_slots,))
+@mutant("Votes for different edits add up.", breaks=("decided_by_its_slots",))
 def votes_for_different_edits_add_up() -> Patches:
     def is_same(vote: Vote, cast_vote: Decision) -> bool:
         return vote.kind == cast_vote.kind
@@ -51,7 +44,7 @@ def votes_for_different_edits_add_up() -> Patches:
 
 
 @mutant(
-    "Votes of before the escalation count after it.", breaks=(decided_by_its_slots,)
+    "Votes of before the escalation count after it.", breaks=("decided_by_its_slots",)
 )
 def votes_survive_an_escalation() -> Patches:
     def after_escalation(original: Original, wait: Wait) -> Any:
@@ -60,14 +53,14 @@ def votes_survive_an_escalation() -> Patches:
     yield patch(slots._after_escalation, after_escalation)
 
 
-@mutant("Everybody is an approver.", breaks=(each_vote_is_counted_once,))
+@mutant("Everybody is an approver.", breaks=("each_vote_is_counted_once",))
 def everybody_is_an_approver() -> Patches:
     yield skip(Quorum.objection)
 
 
 @mutant(
     "A person may vote more than once.",
-    breaks=(each_vote_is_counted_once, decided_by_its_slots),
+    breaks=("each_vote_is_counted_once", "decided_by_its_slots"),
 )
 def a_person_votes_twice() -> Patches:
     def objection_to(original: Original, wait: Wait) -> Any:
@@ -78,7 +71,7 @@ def a_person_votes_twice() -> Patches:
 
 @mutant(
     "A vote whose number is taken counts as recorded.",
-    breaks=(votes_that_were_acknowledged_are_kept,),
+    breaks=("votes_that_were_acknowledged_are_kept",),
 )
 def a_taken_number_is_a_success() -> Patches:
     async def append(original: Original, wait: Wait, slot: Slot) -> Any:
@@ -91,7 +84,7 @@ def a_taken_number_is_a_success() -> Patches:
 
 @mutant(
     "A deadline ends a wait without its slot.",
-    breaks=(decided_by_its_slots, decided_in_time),
+    breaks=("decided_by_its_slots", "decided_in_time"),
 )
 def a_deadline_takes_effect_without_a_slot() -> Patches:
     async def pass_slot_deadlines(
@@ -107,7 +100,7 @@ def a_deadline_takes_effect_without_a_slot() -> Patches:
 
 @mutant(
     "A decision that the slots made is recorded only by its last voter.",
-    breaks=(decided_by_its_slots, no_run_stranded),
+    breaks=("decided_by_its_slots", "no_run_stranded"),
     condition=voters_die_after_the_last_slot,
 )
 def only_the_last_voter_records_the_decision() -> Patches:
@@ -123,7 +116,7 @@ def only_the_last_voter_records_the_decision() -> Patches:
 
 @mutant(
     "The marker of a new deadline is made after its slot.",
-    breaks=(each_vote_is_counted_once, no_run_stranded),
+    breaks=("each_vote_is_counted_once", "no_run_stranded"),
 )
 def the_marker_follows_the_slot() -> Patches:
     async def move_deadline(

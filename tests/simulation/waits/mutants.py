@@ -22,7 +22,6 @@ from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.calls import parked_calls
 from continuations.ledger import markers
 from continuations.ledger.arrivals import early_answers
-from tests.simulation.decisions.laws import not_expired_early
 from tests.simulation.families import STAGES
 from tests.simulation.mutants.conditions import tools_wait
 from tests.simulation.mutants.mutant import (
@@ -32,21 +31,6 @@ from tests.simulation.mutants.mutant import (
     mutants_in,
     patch,
     returns,
-)
-from tests.simulation.protocol.laws_of_effects import (
-    idempotency_key_stable,
-    started_once,
-)
-from tests.simulation.protocol.laws_of_endings import (
-    no_run_stranded,
-    same_end_as_uninterrupted,
-)
-from tests.simulation.protocol.laws_of_runs import no_foreign_errors
-from tests.simulation.waits.laws import (
-    answered_by_its_wait_only,
-    early_answer_counts_as_start,
-    timers_end_in_time,
-    tool_before_a_wait_never_runs_again,
 )
 
 # After so many rounds, a loop is endless.
@@ -58,7 +42,7 @@ ENDLESS = 100
 
 @mutant(
     "An answer makes the tool ready again, instead of its function.",
-    breaks=(tool_before_a_wait_never_runs_again,),
+    breaks=("tool_before_a_wait_never_runs_again",),
     condition=tools_wait,
 )
 def an_answer_runs_the_tool_again() -> Patches:
@@ -72,7 +56,7 @@ def an_answer_runs_the_tool_again() -> Patches:
 
 @mutant(
     "An `on_answer` function that was interrupted runs again, whatever it does.",
-    breaks=(started_once,),
+    breaks=("started_once",),
     condition=tools_wait,
 )
 def an_answer_is_received_again_after_a_crash() -> Patches:
@@ -87,7 +71,7 @@ def an_answer_is_received_again_after_a_crash() -> Patches:
 
 @mutant(
     "A tool and its `on_answer` function have one idempotency key.",
-    breaks=(idempotency_key_stable,),
+    breaks=("idempotency_key_stable",),
     condition=tools_wait,
 )
 def both_stages_have_one_key() -> Patches:
@@ -99,7 +83,7 @@ def both_stages_have_one_key() -> Patches:
 
 @mutant(
     "The value that a tool keeps with its wait is forgotten.",
-    breaks=(same_end_as_uninterrupted,),
+    breaks=("same_end_as_uninterrupted",),
     family=STAGES,
 )
 def memos_are_forgotten() -> Patches:
@@ -113,7 +97,7 @@ def memos_are_forgotten() -> Patches:
 
 @mutant(
     "All jobs of a call have the wait id of the first one.",
-    breaks=(answered_by_its_wait_only, no_foreign_errors, no_run_stranded),
+    breaks=("answered_by_its_wait_only", "no_foreign_errors", "no_run_stranded"),
     family=STAGES,
 )
 def later_jobs_have_the_first_wait_id() -> Patches:
@@ -126,7 +110,7 @@ def later_jobs_have_the_first_wait_id() -> Patches:
 @mutant(
     "A wait that is opened again, because the function rejects the answer, keeps its "
     "id.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
     condition=tools_wait,
 )
 def a_reopened_wait_keeps_its_id() -> Patches:
@@ -147,7 +131,7 @@ def a_reopened_wait_keeps_its_id() -> Patches:
 
 @mutant(
     "A refusal gives the tool the value of the deadline.",
-    breaks=(answered_by_its_wait_only,),
+    breaks=("answered_by_its_wait_only",),
     condition=tools_wait,
 )
 def a_refusal_has_the_value_of_the_deadline() -> Patches:
@@ -161,7 +145,7 @@ def a_refusal_has_the_value_of_the_deadline() -> Patches:
 
 @mutant(
     "The error of another system counts as its answer.",
-    breaks=(answered_by_its_wait_only,),
+    breaks=("answered_by_its_wait_only",),
     condition=tools_wait,
 )
 def an_error_is_an_answer() -> Patches:
@@ -175,7 +159,7 @@ def an_error_is_an_answer() -> Patches:
 
 @mutant(
     "A deadline forgets the consequence that the tool named.",
-    breaks=(answered_by_its_wait_only,),
+    breaks=("answered_by_its_wait_only",),
     condition=tools_wait,
 )
 def a_deadline_forgets_its_consequence() -> Patches:
@@ -190,7 +174,7 @@ def a_deadline_forgets_its_consequence() -> Patches:
 
 @mutant(
     "A wait that a tool opened expires at once.",
-    breaks=(not_expired_early, timers_end_in_time),
+    breaks=("not_expired_early", "timers_end_in_time"),
     condition=tools_wait,
 )
 def a_deadline_passes_before_its_time() -> Patches:
@@ -203,7 +187,7 @@ def a_deadline_passes_before_its_time() -> Patches:
 
 @mutant(
     "A timer fires at the first look.",
-    breaks=(timers_end_in_time,),
+    breaks=("timers_end_in_time",),
     condition=tools_wait,
 )
 def a_timer_fires_before_its_time() -> Patches:
@@ -213,7 +197,7 @@ def a_timer_fires_before_its_time() -> Patches:
     yield patch(deadlines.is_past_deadline, is_past_deadline)
 
 
-@mutant("A timer has no marker.", breaks=(no_run_stranded,), condition=tools_wait)
+@mutant("A timer has no marker.", breaks=("no_run_stranded",), condition=tools_wait)
 def a_timer_has_no_marker() -> Patches:
     def deadline_marker(original: Original, wait: Wait) -> Any:
         return original() if wait.rules.has_object else None
@@ -226,7 +210,7 @@ def a_timer_has_no_marker() -> Patches:
 
 @mutant(
     "After a crash, the answer of a job whose tool had not returned is ignored.",
-    breaks=(early_answer_counts_as_start,),
+    breaks=("early_answer_counts_as_start",),
     condition=tools_wait,
 )
 def an_early_answer_is_ignored_after_a_crash() -> Patches:
@@ -235,7 +219,7 @@ def an_early_answer_is_ignored_after_a_crash() -> Patches:
 
 @mutant(
     "An early answer does not fit the wait that is stored after it.",
-    breaks=(no_foreign_errors, no_run_stranded),
+    breaks=("no_foreign_errors", "no_run_stranded"),
     condition=tools_wait,
 )
 def an_early_answer_does_not_fit_its_wait() -> Patches:

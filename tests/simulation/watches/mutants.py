@@ -8,12 +8,11 @@ from __future__ import annotations
 from continuations.engine.sweep.sweep_loop import _Pace
 from tests.simulation.families import WATCHES
 from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
-from tests.simulation.watches.laws import lost_reports_cost_an_interval
 
 
 @mutant(
     "A worker loop looks at the markers only after a report.",
-    breaks=(lost_reports_cost_an_interval,),
+    breaks=("lost_reports_cost_an_interval",),
     family=WATCHES,
 )
 def a_loop_only_sweeps_when_woken() -> Patches:

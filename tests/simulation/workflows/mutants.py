@@ -44,25 +44,6 @@ from tests.simulation.mutants.mutant import (
     returns,
     skip,
 )
-from tests.simulation.protocol.laws_of_endings import no_run_stranded
-from tests.simulation.protocol.laws_of_runs import versions_are_linear
-from tests.simulation.workflows.laws import (
-    alarms_ring_beside_calls,
-    begun_call_keeps_its_outcome,
-    changed_code_changes_nothing,
-    ended_code_marks_its_calls,
-    every_command_gets_an_outcome,
-    every_workflow_ends,
-    histories_only_grow,
-    marked_call_never_begins,
-    no_time_of_a_workflow_is_in_the_future,
-    only_code_that_nothing_wakes_is_stuck,
-    outcomes_follow_their_decisions,
-    replays_repeat_the_history,
-    suspended_code_has_nothing_to_do,
-    the_mark_precedes_the_decision,
-    time_of_a_workflow_never_goes_back,
-)
 
 mutant = mutants_of(WORKFLOWS)
 
@@ -71,7 +52,7 @@ mutant = mutants_of(WORKFLOWS)
 
 @mutant(
     "Code gets the outcomes in the order of its calls, not of their times.",
-    breaks=(outcomes_follow_their_decisions,),
+    breaks=("outcomes_follow_their_decisions",),
 )
 def outcomes_come_in_the_order_of_calls() -> Patches:
     def outcomes(original: Original) -> Any:
@@ -87,7 +68,7 @@ def outcomes_come_in_the_order_of_calls() -> Patches:
 
 @mutant(
     "The outcome of a decision has the time of the worker that saw it.",
-    breaks=(outcomes_follow_their_decisions,),
+    breaks=("outcomes_follow_their_decisions",),
 )
 def outcomes_have_the_workers_time() -> Patches:
     yield gives_back(workflow_steps.with_end_time, "row")
@@ -95,7 +76,7 @@ def outcomes_have_the_workers_time() -> Patches:
 
 @mutant(
     "The code of a workflow does not get the outcomes of calls that failed.",
-    breaks=(every_workflow_ends, no_run_stranded),
+    breaks=("every_workflow_ends", "no_run_stranded"),
 )
 def outcomes_of_failed_calls_are_dropped() -> Patches:
     def outcomes(original: Original) -> Any:
@@ -107,7 +88,7 @@ def outcomes_of_failed_calls_are_dropped() -> Patches:
 
 @mutant(
     "The end of a run records no outcome of the calls that it closes, unchecked.",
-    breaks=(every_command_gets_an_outcome,),
+    breaks=("every_command_gets_an_outcome",),
 )
 def the_end_of_a_run_records_no_outcomes() -> Patches:
     yield skip(workflow_steps.record_outcomes)
@@ -116,7 +97,7 @@ def the_end_of_a_run_records_no_outcomes() -> Patches:
 
 @mutant(
     "A workflow that begins anew keeps the id of its log.",
-    breaks=(versions_are_linear,),
+    breaks=("versions_are_linear",),
 )
 def a_restart_keeps_the_id_of_its_log() -> Patches:
     def start_log(
@@ -133,7 +114,7 @@ def a_restart_keeps_the_id_of_its_log() -> Patches:
 
 @mutant(
     "A version has another seed of a workflow than the version before it.",
-    breaks=(histories_only_grow,),
+    breaks=("histories_only_grow",),
 )
 def the_seed_of_a_workflow_changes() -> Patches:
     def apply_log_delta(original: Original, base: MessageLog | None) -> Any:
@@ -150,7 +131,7 @@ def the_seed_of_a_workflow_changes() -> Patches:
 
 @mutant(
     "A worker with a slow clock lets the time of a workflow go back.",
-    breaks=(time_of_a_workflow_never_goes_back, versions_are_linear),
+    breaks=("time_of_a_workflow_never_goes_back", "versions_are_linear"),
 )
 def the_time_of_a_workflow_goes_back() -> Patches:
     yield returns(workflow_history.last_time, 0)
@@ -161,7 +142,7 @@ def the_time_of_a_workflow_goes_back() -> Patches:
 
 @mutant(
     "A worker takes the claim of a run before it replays the workflows.",
-    breaks=(changed_code_changes_nothing,),
+    breaks=("changed_code_changes_nothing",),
 )
 def a_workflow_is_not_replayed_before_the_claim() -> Patches:
     yield gives_back(FlowDrives.replayed, "state")
@@ -169,7 +150,7 @@ def a_workflow_is_not_replayed_before_the_claim() -> Patches:
 
 @mutant(
     "A replay compares the tools of calls, and not their arguments.",
-    breaks=(changed_code_changes_nothing,),
+    breaks=("changed_code_changes_nothing",),
 )
 def a_replay_compares_tools_only() -> Patches:
     def compare(self: FlowDrive, calls: Sequence[ToolCallRequest]) -> None:
@@ -186,7 +167,7 @@ def a_replay_compares_tools_only() -> Patches:
 
 @mutant(
     "A replay compares the number of calls, and nothing else.",
-    breaks=(changed_code_changes_nothing,),
+    breaks=("changed_code_changes_nothing",),
 )
 def a_replay_counts_calls_only() -> Patches:
     def compare(self: FlowDrive, calls: Sequence[ToolCallRequest]) -> None:
@@ -199,7 +180,7 @@ def a_replay_counts_calls_only() -> Patches:
 
 @mutant(
     "The randomness of a workflow is another one in each replay.",
-    breaks=(replays_repeat_the_history,),
+    breaks=("replays_repeat_the_history",),
 )
 def randomness_differs_in_each_replay() -> Patches:
     numbers = count()
@@ -214,7 +195,7 @@ def randomness_differs_in_each_replay() -> Patches:
 
 @mutant(
     "A patch is on in the replay of a history that went past it.",
-    breaks=(replays_repeat_the_history, no_run_stranded),
+    breaks=("replays_repeat_the_history", "no_run_stranded"),
 )
 def a_patch_is_on_in_every_replay() -> Patches:
     def is_patched(self: FlowDrive, name: str) -> bool:
@@ -229,7 +210,7 @@ def a_patch_is_on_in_every_replay() -> Patches:
 
 @mutant(
     "A workflow that waits does not go on when new code asks for a patch or a time.",
-    breaks=(suspended_code_has_nothing_to_do,),
+    breaks=("suspended_code_has_nothing_to_do",),
 )
 def a_replay_makes_no_workflow_due() -> Patches:
     def replayed(original: Original, state: RunState) -> Any:
@@ -244,7 +225,7 @@ def a_replay_makes_no_workflow_due() -> Patches:
 
 @mutant(
     "The wait of a cancelled call is closed before a version has the mark.",
-    breaks=(the_mark_precedes_the_decision,),
+    breaks=("the_mark_precedes_the_decision",),
 )
 def a_wait_is_closed_before_its_mark() -> Patches:
     async def cancel_call(self: RunLoop, action: CancelCall) -> bool:
@@ -267,7 +248,7 @@ def a_wait_is_closed_before_its_mark() -> Patches:
 
 @mutant(
     "A step marks none of the calls that its code cancelled.",
-    breaks=(suspended_code_has_nothing_to_do,),
+    breaks=("suspended_code_has_nothing_to_do",),
 )
 def cancelled_calls_are_not_marked() -> Patches:
     def step(original: Original) -> Any:
@@ -279,7 +260,7 @@ def cancelled_calls_are_not_marked() -> Patches:
 
 @mutant(
     "A call that has begun is dropped when its workflow cancels it.",
-    breaks=(begun_call_keeps_its_outcome,),
+    breaks=("begun_call_keeps_its_outcome",),
 )
 def begun_calls_are_cancelled() -> Patches:
     yield returns(ActionTasks.has_begun_or_closes, value=False)
@@ -287,7 +268,7 @@ def begun_calls_are_cancelled() -> Patches:
 
 @mutant(
     "A call that is ready begins, although its workflow has cancelled it.",
-    breaks=(marked_call_never_begins,),
+    breaks=("marked_call_never_begins",),
 )
 def marked_calls_begin() -> Patches:
     def plan(original: Original, state: RunState) -> Any:
@@ -309,7 +290,7 @@ def marked_calls_begin() -> Patches:
 
 @mutant(
     "The calls of a function that has ended stay open.",
-    breaks=(ended_code_marks_its_calls,),
+    breaks=("ended_code_marks_its_calls",),
 )
 def calls_stay_open_at_the_end() -> Patches:
     def end_if_done(self: FlowDrive) -> None:
@@ -326,7 +307,7 @@ def calls_stay_open_at_the_end() -> Patches:
 
 @mutant(
     "A run waits for ever for code that awaits something that nothing sets.",
-    breaks=(every_workflow_ends,),
+    breaks=("every_workflow_ends",),
 )
 def stuck_code_waits() -> Patches:
     yield skip(FlowDrive._end_if_hopeless)
@@ -334,7 +315,7 @@ def stuck_code_waits() -> Patches:
 
 @mutant(
     "Code without a timer is stuck, although one of its calls is open.",
-    breaks=(only_code_that_nothing_wakes_is_stuck,),
+    breaks=("only_code_that_nothing_wakes_is_stuck",),
 )
 def code_with_open_calls_is_stuck() -> Patches:
     def end_if_hopeless(self: FlowDrive) -> None:
@@ -349,7 +330,11 @@ def code_with_open_calls_is_stuck() -> Patches:
 
 @mutant(
     "The earliest timer of a workflow is not stored.",
-    breaks=(suspended_code_has_nothing_to_do, every_workflow_ends, no_run_stranded),
+    breaks=(
+        "suspended_code_has_nothing_to_do",
+        "every_workflow_ends",
+        "no_run_stranded",
+    ),
 )
 def no_alarm_is_stored() -> Patches:
     yield skip(FlowDrives._alarm)
@@ -357,7 +342,7 @@ def no_alarm_is_stored() -> Patches:
 
 @mutant(
     "An alarm stays when the earliest timer is another one.",
-    breaks=(suspended_code_has_nothing_to_do,),
+    breaks=("suspended_code_has_nothing_to_do",),
 )
 def an_old_alarm_is_not_replaced() -> Patches:
     def alarm(original: Original, state: RunState, frame: FrameRow) -> Any:
@@ -369,7 +354,7 @@ def an_old_alarm_is_not_replaced() -> Patches:
 
 @mutant(
     "No alarm rings while a call of the workflow runs.",
-    breaks=(alarms_ring_beside_calls,),
+    breaks=("alarms_ring_beside_calls",),
 )
 def alarms_do_not_ring_beside_calls() -> Patches:
     yield skip(RunLoop._seconds_to_alarm)
@@ -377,7 +362,7 @@ def alarms_do_not_ring_beside_calls() -> Patches:
 
 @mutant(
     "A step fires the earliest timer, although its time has not come.",
-    breaks=(no_time_of_a_workflow_is_in_the_future,),
+    breaks=("no_time_of_a_workflow_is_in_the_future",),
 )
 def timers_fire_before_their_time() -> Patches:
     def step(original: Original, self: FlowDrive, now: int) -> Any:
@@ -388,7 +373,7 @@ def timers_fire_before_their_time() -> Patches:
 
 @mutant(
     "A workflow that begins anew has the time of its first start.",
-    breaks=(time_of_a_workflow_never_goes_back,),
+    breaks=("time_of_a_workflow_never_goes_back",),
 )
 def a_restart_has_the_first_time() -> Patches:
     def step(original: Original, state: RunState, frame_id: str) -> Any:
@@ -405,7 +390,7 @@ def a_restart_has_the_first_time() -> Patches:
 
 @mutant(
     "A call that began before a crash is cancelled as if it had not begun.",
-    breaks=(begun_call_keeps_its_outcome,),
+    breaks=("begun_call_keeps_its_outcome",),
 )
 def lost_attempts_are_forgotten() -> Patches:
     yield gives_back(operator_changes._reason_of, "reason")
@@ -413,7 +398,7 @@ def lost_attempts_are_forgotten() -> Patches:
 
 @mutant(
     "A call below an agent that its workflow gives up begins after its start.",
-    breaks=(marked_call_never_begins,),
+    breaks=("marked_call_never_begins",),
     family=PASTS_OF_WORKFLOWS,
 )
 def starts_below_agents_are_not_taken_back() -> Patches:
@@ -426,7 +411,7 @@ def starts_below_agents_are_not_taken_back() -> Patches:
 
 @mutant(
     "A rewind leaves the history of a workflow as it is.",
-    breaks=(no_run_stranded,),
+    breaks=("no_run_stranded",),
     family=PASTS_OF_WORKFLOWS,
 )
 def a_rewind_keeps_the_newest_history() -> Patches:
