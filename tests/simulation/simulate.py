@@ -223,7 +223,7 @@ def _parser() -> argparse.ArgumentParser:
         "--mutant",
         choices=[mutant.name for mutant in MUTANTS],
         metavar="MUTANT",
-        help="apply this mutant (a name of tests/simulation/mutants/seeds.py)",
+        help="apply this mutant (a name of tests/simulation/mutants/seeds.txt)",
     )
     add("--log", action="store_true", help="print the log of every schedule")
     add(

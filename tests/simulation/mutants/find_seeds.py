@@ -3,7 +3,7 @@
     python -m tests.simulation.mutants.find_seeds --find [MUTANT ...]
 
 tries the seeds of its family for each mutant, or for those that are named, and writes
-the results to `seeds.py`. Run it after a change that alters the draws of schedules.
+the results to `seeds.txt`. Run it after a change that alters the draws of schedules.
 `MUTANT_SEEDS` in the environment is the number of seeds to try (5,000 by default).
 """
 
@@ -16,25 +16,16 @@ import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from pathlib import Path
 
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.mutants.registry import MUTANTS
-from tests.simulation.mutants.seeds import SEEDS
+from tests.simulation.mutants.seeds import SEEDS, write
 from tests.simulation.protocol.laws_of_endings import cache_uninterrupted_ends
 from tests.simulation.schedule import run
 
 MAX_SEEDS = int(os.environ.get("MUTANT_SEEDS", "5000"))
 # A mutant may make a schedule endless; the search then skips the seed.
 SEED_TIMEOUT_SECONDS = 20
-_SEEDS_FILE = Path(__file__).with_name("seeds.py")
-_SEEDS_FILE_HEADER = '''"""A seed that notices each mutant, and the law that breaks.
-
-Written by `python -m tests.simulation.mutants.find_seeds --find`.
-"""
-
-SEEDS: dict[str, tuple[int, str]] = {
-'''
 
 
 class SeedTimeout(KeyboardInterrupt):
@@ -94,14 +85,6 @@ def _find_by_name(name: str) -> tuple[int, str] | None:
     return next(find_seed(mutant) for mutant in MUTANTS if mutant.name == name)
 
 
-def _seeds_source(seeds: dict[str, tuple[int, str]]) -> str:
-    names = [mutant.name for mutant in MUTANTS if mutant.name in seeds]
-    lines = [
-        f'    "{name}": ({seeds[name][0]}, "{seeds[name][1]}"),\n' for name in names
-    ]
-    return f"{_SEEDS_FILE_HEADER}{''.join(lines)}}}\n"
-
-
 def _prepare() -> None:
     logging.disable()
     gc.collect()
@@ -122,7 +105,7 @@ def main(arguments: list[str]) -> int:
                 seeds[name] = found
             sys.stdout.write(f"{name}: {found}\n")
             sys.stdout.flush()
-            _SEEDS_FILE.write_text(_seeds_source(seeds))
+            write(seeds, [each.name for each in MUTANTS if each.name in seeds])
     return 0 if len(seeds) == len(MUTANTS) else 1
 
 

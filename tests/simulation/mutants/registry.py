@@ -1,6 +1,6 @@
 """All mutants, and the promises of the protocol that they test.
 
-`seeds.py` holds for each mutant a seed whose schedule notices it.
+`seeds.txt` holds for each mutant a seed whose schedule notices it.
 """
 
 from __future__ import annotations
