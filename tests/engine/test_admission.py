@@ -27,11 +27,7 @@ from continuations import (
 from continuations_storage import faults
 from continuations_storage.contract import Changes
 from tests import effect_log, scripts
-from tests.engine.agent_builders import (
-    make_boss,
-    root_tool_results,
-    should_pause_after,
-)
+from tests.engine.agent_builders import make_boss, root_tool_results, should_pause_after
 from tests.engine.payment_agent import make_pay_tool, start_and_get_wait
 from tests.engine.shared_store import SharedStore
 from tests.outcomes import expect, single_wait

@@ -44,16 +44,8 @@ from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine import agent_builders
 from tests.engine.agent_builders import text_tool
-from tests.engine.priced_agents import (
-    PRICES,
-    PricedModel,
-    agrees,
-    endless,
-    pay,
-)
-from tests.engine.priced_agents import (
-    make_boss as make_priced_boss,
-)
+from tests.engine.priced_agents import PRICES, PricedModel, agrees, endless, pay
+from tests.engine.priced_agents import make_boss as make_priced_boss
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment, run_python
 from tests.scripts import Script, call

@@ -38,13 +38,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import text_tool
-from tests.engine.past_agents import (
-    RUN_ID,
-    SCRIPT,
-    only_wait,
-    three_deep,
-    version_with,
-)
+from tests.engine.past_agents import RUN_ID, SCRIPT, only_wait, three_deep, version_with
 from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import call

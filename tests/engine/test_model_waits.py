@@ -10,16 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from continuations import (
-    Agent,
-    Failed,
-    Finished,
-    Runner,
-    Wait,
-    resume,
-    run,
-    tool,
-)
+from continuations import Agent, Failed, Finished, Runner, Wait, resume, run, tool
 from continuations.engine.ports import SystemIdGenerator
 from continuations.errors import ModelError
 from continuations.ledger import layout

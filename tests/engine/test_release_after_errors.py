@@ -18,11 +18,7 @@ from continuations import (
 )
 from continuations.errors import ModelError
 from continuations.ledger import layout
-from continuations.models.interface import (
-    ModelReply,
-    ModelRequest,
-    PendingReply,
-)
+from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log, scripts
 from tests.clocks import ManualClock

@@ -34,12 +34,7 @@ from continuations.events import StateChanged
 from continuations.hooks import ChangeRequest, Hooks, TurnInfo
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.present.json_forms import (
-    Report,
-    event_json,
-    run_json,
-    thread_json,
-)
+from continuations.present.json_forms import Report, event_json, run_json, thread_json
 from continuations.tools import Tool
 from continuations.wire.rows import delta_fields, read_delta
 from continuations_storage import MemoryStore

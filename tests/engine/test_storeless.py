@@ -35,12 +35,8 @@ from continuations import (
     sleep,
     tool,
 )
-from continuations.aio import (
-    resume_stream as resume_stream_async,
-)
-from continuations.aio import (
-    run_stream as run_stream_async,
-)
+from continuations.aio import resume_stream as resume_stream_async
+from continuations.aio import run_stream as run_stream_async
 from continuations.core.reading.run_stream import EVENT_TYPES, BaseEvent
 from continuations.errors import DecisionRefused, InvalidInput, ModelError
 from continuations.events import (

@@ -25,18 +25,10 @@ from continuations import (
     run,
     tool,
 )
-from continuations.aio import (
-    resume as resume_async,
-)
-from continuations.aio import (
-    resume_stream as resume_stream_async,
-)
-from continuations.aio import (
-    run as run_async,
-)
-from continuations.aio import (
-    run_stream as run_stream_async,
-)
+from continuations.aio import resume as resume_async
+from continuations.aio import resume_stream as resume_stream_async
+from continuations.aio import run as run_async
+from continuations.aio import run_stream as run_stream_async
 from continuations.ledger.index.waits import PEOPLES_KINDS
 from continuations.streams import RunStream, resume_stream, run_stream
 from continuations.threads import AsyncThread, AsyncTicket, Thread, Ticket

@@ -13,15 +13,7 @@ from typing import Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    Fallback,
-    Finished,
-    Runner,
-    Suspended,
-    resume,
-    run,
-)
+from continuations import Agent, Fallback, Finished, Runner, Suspended, resume, run
 from continuations.errors import ModelError
 from continuations.guardrails import Guardrails
 from continuations.models.interface import ModelReply, ModelRequest, PendingReply

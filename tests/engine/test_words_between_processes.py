@@ -22,12 +22,7 @@ from continuations.core.reading.live_events import LiveEvent, RunEvent
 from continuations.core.reading.run_stream import MessageAdded, ReplyGiven
 from continuations.engine.events import carried_words
 from continuations.engine.events.carried_words import WrittenWords, read_words
-from continuations.events import (
-    CallProgress,
-    LiveTranscript,
-    ReasoningDelta,
-    TextDelta,
-)
+from continuations.events import CallProgress, LiveTranscript, ReasoningDelta, TextDelta
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.integrity import check_integrity

@@ -26,12 +26,7 @@ from continuations.ledger.versions import Versions
 from continuations.wire.arrivals import InboxMessage
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, Moment, at, crashed
-from tests.ledger.fake_clock import (
-    MOMENT,
-    FakeClock,
-    make_ulid,
-    seconds_after_start,
-)
+from tests.ledger.fake_clock import MOMENT, FakeClock, make_ulid, seconds_after_start
 from tests.ledger.runs import (
     RUN,
     all_keys,

@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 
 from continuations import errors as ours
-from continuations.ledger.objects import (
-    AlreadyExists,
-    NotFound,
-    Objects,
-    open_store,
-)
+from continuations.ledger.objects import AlreadyExists, NotFound, Objects, open_store
 from continuations_storage import MemoryStore
 from continuations_storage import errors as theirs
 from continuations_storage.contract import PAGE_SIZE

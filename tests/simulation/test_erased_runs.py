@@ -29,10 +29,7 @@ from tests.simulation.files.laws import (
 )
 from tests.simulation.past.actors import is_fork
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
-from tests.simulation.schedule import (
-    draw_actors,
-    sweep_until_idle,
-)
+from tests.simulation.schedule import draw_actors, sweep_until_idle
 from tests.simulation.sim_environment import SimEnvironment
 
 SEEDS = int(os.environ.get("ERASE_SEEDS", "60"))

@@ -17,11 +17,7 @@ from tests.simulation.decisions.laws import effects_of
 from tests.simulation.evidence import Evidence
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
 from tests.simulation.laws import LAWS, broken_laws
-from tests.simulation.schedule import (
-    HORIZON_SECONDS,
-    draw_actors,
-    sweep_until_idle,
-)
+from tests.simulation.schedule import HORIZON_SECONDS, draw_actors, sweep_until_idle
 from tests.simulation.sim_environment import Effect, SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS
 

@@ -26,14 +26,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
-from tests.engine.workflows.flow_tools import (
-    RUN,
-    add,
-    fail,
-    make_runner,
-    pay,
-    the_wait,
-)
+from tests.engine.workflows.flow_tools import RUN, add, fail, make_runner, pay, the_wait
 from tests.outcomes import expect
 
 
