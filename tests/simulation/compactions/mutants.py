@@ -1,8 +1,5 @@
 """Bugs of compactions: what stays, when they come, and how they are stored."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -20,7 +17,6 @@ from tests.simulation.families import COMPACTIONS
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
-    mutants_in,
     mutants_of,
     patch,
     returns,
@@ -100,6 +96,3 @@ def a_summary_is_asked_twice() -> Patches:
         return await original()
 
     yield patch(Summarizer.summarize, summarize)
-
-
-MUTANTS = mutants_in(globals())

@@ -10,14 +10,7 @@ from continuations.core.rows.state import Draft
 from continuations.core.usage import Usage
 from continuations.value_class import replace
 from tests.simulation.families import BUDGETS, STREAMS
-from tests.simulation.mutants.mutant import (
-    Original,
-    Patches,
-    mutant,
-    mutants_in,
-    patch,
-    skip,
-)
+from tests.simulation.mutants.mutant import Original, Patches, mutant, patch, skip
 
 
 @mutant(
@@ -79,6 +72,3 @@ def a_budget_ends_a_run_early() -> Patches:
         return original(usage=replace(usage, cost_units=2 * usage.cost_units))
 
     yield patch(budget_failure, failure)
-
-
-MUTANTS = mutants_in(globals())

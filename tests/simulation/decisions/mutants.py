@@ -1,8 +1,5 @@
 """Bugs of waits and decisions: which decision counts, and which call then runs."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 import hashlib
@@ -34,7 +31,6 @@ from tests.simulation.mutants.mutant import (
     Patches,
     gives_back,
     mutant,
-    mutants_in,
     patch,
     returns,
     skip,
@@ -298,6 +294,3 @@ def answer_counts_as_approval() -> Patches:
 @mutant("Deadlines are never checked.", breaks=("no_run_stranded",))
 def deadlines_are_never_checked() -> Patches:
     yield returns(deadlines.is_past_deadline, value=False)
-
-
-MUTANTS = mutants_in(globals())

@@ -1,8 +1,5 @@
 """Bugs of the bound on denials: a model repeats a denied call without end."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +8,7 @@ from continuations.core.rows import frames
 from continuations.wire.fields import Row
 from continuations.wire.rows import FRAME
 from tests.simulation.mutants.conditions import models_repeat_denied_calls
-from tests.simulation.mutants.mutant import Patches, mutant, mutants_in, patch, skip
+from tests.simulation.mutants.mutant import Patches, mutant, patch, skip
 
 
 @mutant(
@@ -38,6 +35,3 @@ def count_of_denials_is_not_stored() -> Patches:
         return fields
 
     yield patch(original, write)
-
-
-MUTANTS = mutants_in(globals())

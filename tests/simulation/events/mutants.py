@@ -1,8 +1,5 @@
 """Bugs of published events and of signals: lost, doubled, or left behind."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -30,7 +27,6 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutants_in,
     mutants_of,
     patch,
     returns,
@@ -239,6 +235,3 @@ def a_signal_before_its_wait_is_dropped() -> Patches:
 )
 def a_kept_signal_is_not_offered() -> Patches:
     yield returns(event_matching.awaited_signals, [])
-
-
-MUTANTS = mutants_in(globals())

@@ -1,8 +1,5 @@
 """Bugs of attachments: named before they exist, not counted, not sent."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -24,7 +21,6 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutants_in,
     mutants_of,
     patch,
     returns,
@@ -128,6 +124,3 @@ def a_repeated_fork_deletes_the_attachments() -> Patches:
             await objects.delete(key)
 
     yield patch(file_storing.take_back_files, take_back_files)
-
-
-MUTANTS = mutants_in(globals())

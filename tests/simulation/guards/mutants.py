@@ -1,8 +1,5 @@
 """Bugs of hooks and guardrails: what they see, and what is left of their words."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -21,14 +18,7 @@ from continuations.engine.hook_calls import CheckedCall, GuardedCall
 from continuations.engine.worker.performer import Performer
 from tests.simulation.families import GUARDS
 from tests.simulation.guards.tools import halved
-from tests.simulation.mutants.mutant import (
-    Original,
-    Patches,
-    mutants_in,
-    mutants_of,
-    patch,
-    skip,
-)
+from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch, skip
 
 mutant = mutants_of(GUARDS)
 
@@ -134,7 +124,4 @@ def a_trip_is_recorded_twice() -> Patches:
         original()
         original()
 
-    yield patch(state.record_trip, record)
-
-
-MUTANTS = mutants_in(globals())
+    yield patch(draft.record_trip, record)

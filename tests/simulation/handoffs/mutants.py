@@ -1,8 +1,5 @@
 """Bugs of handoffs: another agent goes on than the one that the model named."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
@@ -21,7 +18,6 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutants_in,
     mutants_of,
     patch,
     skip,
@@ -91,6 +87,3 @@ def filters_leave_the_newest_turn() -> Patches:
         return original(chosen={*chosen, *newest})
 
     yield patch(history.dropped_indexes, dropped)
-
-
-MUTANTS = mutants_in(globals())

@@ -1,8 +1,5 @@
 """Bugs of the index of runs."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from typing import Any
@@ -11,14 +8,7 @@ from continuations.engine.worker.worker import Worker
 from continuations.ledger.index import run_index
 from tests.simulation.families import PAST, SEAMS
 from tests.simulation.mutants.conditions import the_index_fails_at_times
-from tests.simulation.mutants.mutant import (
-    Original,
-    Patches,
-    mutant,
-    mutants_in,
-    patch,
-    returns,
-)
+from tests.simulation.mutants.mutant import Original, Patches, mutant, patch, returns
 
 
 @mutant(
@@ -57,6 +47,3 @@ def waits_of_a_followed_version_are_listed() -> Patches:
         return True
 
     yield patch(run_index.mend, mend)
-
-
-MUTANTS = mutants_in(globals())

@@ -1,8 +1,5 @@
 """Mutants of jobs of other systems: who stops them, and when."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -18,14 +15,7 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.families import JOBS
-from tests.simulation.mutants.mutant import (
-    Original,
-    Patches,
-    mutants_in,
-    mutants_of,
-    patch,
-    skip,
-)
+from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch, skip
 
 mutant = mutants_of(JOBS)
 
@@ -91,6 +81,3 @@ def a_heartbeat_trusts_its_clock_for_a_moment() -> Patches:
             await objects.delete(marker.key)
 
     yield patch(StoreClock.learn, learn)
-
-
-MUTANTS = mutants_in(globals())

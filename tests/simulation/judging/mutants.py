@@ -1,8 +1,5 @@
 """Bugs of texts that people judge, and of calls that an agent judges."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from typing import Any
@@ -19,13 +16,7 @@ from continuations.core.rows.waits import Wait
 from continuations.engine.calls.call_examination import CallChecks, CallExaminer
 from continuations.engine.guards import guarded_turn
 from tests.simulation.families import JUDGES
-from tests.simulation.mutants.mutant import (
-    Original,
-    Patches,
-    mutants_in,
-    mutants_of,
-    patch,
-)
+from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch
 
 mutant = mutants_of(JUDGES)
 
@@ -89,6 +80,3 @@ def approved_calls_are_not_shown_to_agents() -> Patches:
         return await original()
 
     yield patch(CallExaminer.guarded_again, guarded_again)
-
-
-MUTANTS = mutants_in(globals())

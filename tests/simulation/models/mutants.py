@@ -1,8 +1,5 @@
 """Bugs of models that are limited or reply later."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -22,13 +19,7 @@ from continuations.engine.worker.run_loop import RunLoop
 from continuations.errors import ModelError
 from continuations.ledger import markers
 from tests.simulation.families import MODELS
-from tests.simulation.mutants.mutant import (
-    Original,
-    Patches,
-    mutants_in,
-    mutants_of,
-    patch,
-)
+from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch
 
 mutant = mutants_of(MODELS)
 
@@ -164,6 +155,3 @@ def a_limited_model_stops_its_siblings() -> Patches:
             self.model_error = ModelError("simulated stop")
 
     yield patch(RunLoop._apply, apply)
-
-
-MUTANTS = mutants_in(globals())

@@ -1,8 +1,5 @@
 """Situations that no schedule has by itself, and in which some mutants do harm."""
 
-# A condition replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 import asyncio

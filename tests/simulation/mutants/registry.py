@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tests.simulation.mutants.mutant import Mutant, unique_mutants
+from tests.simulation.mutants.mutant import mutants_in, unique_mutants
 
 # In the order of their seeds.
 _MODULES = [
@@ -45,12 +45,9 @@ _MODULES = [
 ]
 
 
-def _mutants_of(module: str) -> tuple[Mutant, ...]:
-    found: tuple[Mutant, ...] = import_module(f"tests.simulation.{module}").MUTANTS
-    return found
-
-
-MUTANTS = unique_mutants(*map(_mutants_of, _MODULES))
+MUTANTS = unique_mutants(
+    *(mutants_in(vars(import_module(f"tests.simulation.{each}"))) for each in _MODULES)
+)
 
 # Rules of the storage protocol that the documentation states, each with its mutant.
 PROMISED_RULES: dict[str, str] = {

@@ -1,8 +1,5 @@
 """Bugs of pauses, and of calls that operators cancel."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from typing import Any
@@ -22,7 +19,6 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutants_in,
     mutants_of,
     patch,
     returns,
@@ -79,6 +75,3 @@ def waits_of_a_cancelled_call_stay_undecided() -> Patches:
             await original()
 
     yield patch(RunEnder.close_waits, close_waits)
-
-
-MUTANTS = mutants_in(globals())

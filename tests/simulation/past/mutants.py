@@ -1,8 +1,5 @@
 """Bugs of forks and rewinds."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -30,7 +27,6 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutants_in,
     mutants_of,
     patch,
 )
@@ -191,6 +187,3 @@ def messages_of_agents_below_are_not_changed() -> Patches:
         return original(messages=of_root)
 
     yield patch(forking.with_messages, with_messages)
-
-
-MUTANTS = mutants_in(globals())

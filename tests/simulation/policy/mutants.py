@@ -1,8 +1,5 @@
 """Bugs of grants, rules and checks: which calls run without a person, and how long."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from contextlib import suppress
@@ -29,7 +26,6 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutants_in,
     mutants_of,
     patch,
     returns,
@@ -208,6 +204,3 @@ def an_approved_call_is_not_checked_again() -> Patches:
 @mutant("Every argument of a call can be edited.", breaks=("fixed_arguments_stay",))
 def every_argument_can_be_edited() -> Patches:
     yield skip(waits.find_fixed_argument)
-
-
-MUTANTS = mutants_in(globals())

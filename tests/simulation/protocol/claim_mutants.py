@@ -1,8 +1,5 @@
 """Bugs of claims: which worker may advance a run, and for how long."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -25,7 +22,6 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     mutant,
-    mutants_in,
     patch,
     returns,
     skip,
@@ -205,6 +201,3 @@ def waits_are_closed_before_giving_up_is_claimed() -> Patches:
         return await original()
 
     yield patch(Worker._apply_arrivals, apply_arrivals)
-
-
-MUTANTS = mutants_in(globals())

@@ -1,8 +1,5 @@
 """Bugs of clocks, of runs whose code raises, and of releases after an error."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from datetime import datetime
@@ -28,7 +25,6 @@ from tests.simulation.mutants.mutant import (
     Patches,
     gives_back,
     mutant,
-    mutants_in,
     patch,
     returns,
     skip,
@@ -187,6 +183,3 @@ def a_slow_clock_makes_a_claim_endless() -> Patches:
         claims.check_free(run, self.now())
 
     yield patch(StoreClock.check_free, check_free)
-
-
-MUTANTS = mutants_in(globals())

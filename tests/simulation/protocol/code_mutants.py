@@ -1,8 +1,5 @@
 """Bugs of calls whose tool changed after a decision, or did not return in time."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from contextlib import suppress
@@ -24,7 +21,6 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     mutant,
-    mutants_in,
     patch,
     returns,
     skip,
@@ -131,6 +127,3 @@ def a_running_call_may_be_approved_again() -> Patches:
 )
 def a_running_call_may_be_verified_again() -> Patches:
     yield returns(performer._is_over, value=True)
-
-
-MUTANTS = mutants_in(globals())

@@ -1,8 +1,5 @@
 """Bugs of what a store changes together with a version."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,13 +13,7 @@ from continuations.ledger.index import run_index
 from continuations.ledger.objects import Objects
 from continuations_storage.contract import Changes
 from tests.simulation.families import COMMITS
-from tests.simulation.mutants.mutant import (
-    Original,
-    Patches,
-    mutants_in,
-    mutants_of,
-    patch,
-)
+from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch
 
 mutant = mutants_of(COMMITS)
 
@@ -100,6 +91,3 @@ def a_commit_forgets_the_marker_of_a_decision() -> Patches:
 )
 def a_commit_compares_no_clocks() -> Patches:
     yield from _changed(lambda changes: changes._replace(between=None))
-
-
-MUTANTS = mutants_in(globals())

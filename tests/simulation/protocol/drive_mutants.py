@@ -1,8 +1,5 @@
 """Bugs of the run loop: when a call or a model turn may begin."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -30,7 +27,7 @@ from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
 from continuations.ledger import objects
 from continuations.ledger.arrivals import arrivals
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
+from tests.simulation.mutants.mutant import mutant, patch, returns, skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -314,6 +311,3 @@ def errors_of_the_store_leak() -> Patches:
         return await operation
 
     yield patch(objects._translate_errors, translate_errors)
-
-
-MUTANTS = mutants_in(globals())

@@ -1,8 +1,5 @@
 """Bugs of markers: missing, created too late or deleted too early."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -28,7 +25,6 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     mutant,
-    mutants_in,
     patch,
     returns,
     skip,
@@ -253,6 +249,3 @@ def stale_worker_deletes_the_winners_guard() -> Patches:
 )
 def due_decision_is_not_read() -> Patches:
     yield returns(readiness.arrivals_unblock, value=False)
-
-
-MUTANTS = mutants_in(globals())

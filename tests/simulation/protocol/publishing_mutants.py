@@ -1,8 +1,5 @@
 """Bugs of the writes that follow a version: wait objects, notifications, ends."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -18,14 +15,7 @@ from continuations.ledger.arrivals.recorded_decisions import list_decided_wait_i
 from continuations.ledger.index import waits
 from continuations.ledger.objects import Objects
 from tests.simulation.mutants.conditions import two_cancellers_die
-from tests.simulation.mutants.mutant import (
-    gives_back,
-    mutant,
-    mutants_in,
-    patch,
-    returns,
-    skip,
-)
+from tests.simulation.mutants.mutant import gives_back, mutant, patch, returns, skip
 
 if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
@@ -162,6 +152,3 @@ def a_second_cancellation_removes_the_first_ones_marker() -> Patches:
         return first
 
     yield patch(inbox.record_cancel_request, record_cancel_request)
-
-
-MUTANTS = mutants_in(globals())

@@ -1,8 +1,5 @@
 """Bugs of versions: the create that must fail, and replies that were lost."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 import asyncio
@@ -24,7 +21,7 @@ from continuations.ledger.repair import doctor
 from continuations.ledger.repair.integrity import IntegrityReport
 from continuations.ledger.versions import LoadedVersion, RebuiltVersion, Versions
 from tests.simulation.mutants.conditions import old_results_are_truncated, workers_send
-from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import Original, Patches, mutant, patch
 from tests.simulation.sim_environment import SimStore
 
 _TWO_HISTORIES = ("versions_are_linear", "started_once", "finished_never_runs_again")
@@ -255,6 +252,3 @@ def a_version_that_was_not_read_counts_as_lost() -> Patches:
         original(report=replace(report, findings=read))
 
     yield patch(doctor._check_repairable, check_repairable)
-
-
-MUTANTS = mutants_in(globals())

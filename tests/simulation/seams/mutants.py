@@ -1,8 +1,5 @@
 """Bugs where people, rules, signals and threads meet forks and rewinds."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -37,7 +34,6 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutants_in,
     mutants_of,
     patch,
     returns,
@@ -226,6 +222,3 @@ def signals_of_other_names_are_dropped() -> Patches:
         return original(request=replace(request, signal_name=None))
 
     yield patch(event_matching.drops, drops)
-
-
-MUTANTS = mutants_in(globals())

@@ -1,8 +1,5 @@
 """Bugs of the state of an agent: changes are lost, or in another order."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -18,7 +15,6 @@ from tests.simulation.families import STATES
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
-    mutants_in,
     mutants_of,
     patch,
     returns,
@@ -100,6 +96,3 @@ def changes_of_a_failed_call_are_applied() -> Patches:
         return state_json
 
     yield patch(frames.state_after_turn, after_turn)
-
-
-MUTANTS = mutants_in(globals())

@@ -1,8 +1,5 @@
 """Bugs of streams: events are lost or come twice, and texts are mixed."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from typing import Any
@@ -13,14 +10,7 @@ from continuations.engine import event_reading
 from continuations.engine.event_reading import Cursor
 from continuations.engine.events.event_feeds import RunFeed, TurnFeed
 from tests.simulation.families import STREAMS
-from tests.simulation.mutants.mutant import (
-    Original,
-    Patches,
-    mutants_in,
-    mutants_of,
-    patch,
-    skip,
-)
+from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch, skip
 
 mutant = mutants_of(STREAMS)
 
@@ -77,6 +67,3 @@ def repeated_request_goes_on_with_the_text() -> Patches:
 )
 def stored_replies_leave_live_ones() -> Patches:
     yield skip(LiveTranscript._void)
-
-
-MUTANTS = mutants_in(globals())

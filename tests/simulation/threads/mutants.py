@@ -1,8 +1,5 @@
 """Bugs of threads: their messages, replies, interruptions and ends."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -31,7 +28,6 @@ from tests.simulation.families import THREADS
 from tests.simulation.mutants.mutant import (
     Original,
     Patches,
-    mutants_in,
     mutants_of,
     patch,
     returns,
@@ -197,7 +193,4 @@ def a_new_generation_begins_beside_the_old_one() -> Patches:
         number = await Versions(objects, run_id).newest_number()
         return thread_arrivals.Generation(2 if number else 1, run_id, number)
 
-    yield patch(thread_arrivals.newest_generation, newest_generation)
-
-
-MUTANTS = mutants_in(globals())
+    yield patch(thread_keys.newest_generation, newest_generation)

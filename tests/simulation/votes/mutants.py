@@ -1,8 +1,5 @@
 """Bugs of waits that several persons decide: which votes count, and since when."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -23,14 +20,7 @@ from continuations.ledger.decisions.decisions import record_decision
 from continuations.ledger.objects import Objects
 from tests.simulation.families import VOTES
 from tests.simulation.mutants.conditions import voters_die_after_the_last_slot
-from tests.simulation.mutants.mutant import (
-    Original,
-    Patches,
-    mutants_in,
-    mutants_of,
-    patch,
-    skip,
-)
+from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch, skip
 
 mutant = mutants_of(VOTES)
 
@@ -129,6 +119,3 @@ def the_marker_follows_the_slot() -> Patches:
         return after
 
     yield patch(wait_slots.move_deadline, move_deadline)
-
-
-MUTANTS = mutants_in(globals())

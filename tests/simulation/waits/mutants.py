@@ -1,8 +1,5 @@
 """Bugs of tools that wait: which code runs after the wait, with which value."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections import Counter
@@ -24,14 +21,7 @@ from continuations.ledger import markers
 from continuations.ledger.arrivals import early_answers
 from tests.simulation.families import STAGES
 from tests.simulation.mutants.conditions import tools_wait
-from tests.simulation.mutants.mutant import (
-    Original,
-    Patches,
-    mutant,
-    mutants_in,
-    patch,
-    returns,
-)
+from tests.simulation.mutants.mutant import Original, Patches, mutant, patch, returns
 
 # After so many rounds, a loop is endless.
 ENDLESS = 100
@@ -228,6 +218,3 @@ def an_early_answer_does_not_fit_its_wait() -> Patches:
         return {wait_id: digests[:1] for wait_id, digests in accepted.items()}
 
     yield patch(early_answers.accepted_digests, accepted_digests)
-
-
-MUTANTS = mutants_in(globals())

@@ -1,13 +1,10 @@
 """Bugs of a worker loop that relies on the reports of its store."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from continuations.engine.sweep.sweep_loop import _Pace
 from tests.simulation.families import WATCHES
-from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import Original, Patches, mutant, patch
 
 
 @mutant(
@@ -21,6 +18,3 @@ def a_loop_only_sweeps_when_woken() -> Patches:
         self._next_at += 1000.0
 
     yield patch(_Pace.note, note)
-
-
-MUTANTS = mutants_in(globals())

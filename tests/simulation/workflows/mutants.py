@@ -1,8 +1,5 @@
 """Bugs of workflows: their histories, their replays, and the calls that they cancel."""
 
-# A mutant replaces private functions.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +35,6 @@ from tests.simulation.mutants.mutant import (
     Original,
     Patches,
     gives_back,
-    mutants_in,
     mutants_of,
     patch,
     returns,
@@ -424,6 +420,3 @@ def a_rewind_keeps_the_newest_history() -> Patches:
         return logs, next_id
 
     yield patch(rewinding._new_logs, new_logs)
-
-
-MUTANTS = mutants_in(globals())
