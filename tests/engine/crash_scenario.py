@@ -14,6 +14,8 @@ A row of the tables is a class::
         def then(self) -> None:
             ...  # what other processes do, and what must be true
 
+A class whose name begins with an underscore is no row: rows are made of it.
+
 The tables are `crashes_of_runs.py`, `crashes_of_decisions.py`,
 `crashes_of_conversations.py` and `crashes_of_objects.py`. Two executors take rows:
 
@@ -40,6 +42,7 @@ from tests.run_recovery import RunRecovery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import ModuleType
 
     from continuations import Agent, Outcome, Wait
     from continuations.results import Verdict
@@ -219,3 +222,16 @@ class RunToItsEnd(Scenario, RunRecovery):
 def tell(wait: Wait) -> None:
     """Record a notification: the id of the wait and its approvers."""
     effect_log.append_effect("told", wait.id, approvers=[*wait.approvers])
+
+
+def rows_of(*tables: ModuleType) -> list[type[Scenario]]:
+    """Return the rows of some tables, in the order of their source."""
+    return [
+        value
+        for table in tables
+        for name, value in vars(table).items()
+        if isinstance(value, type)
+        and issubclass(value, Scenario)
+        and value.__module__ == table.__name__
+        and not name.startswith("_")
+    ]

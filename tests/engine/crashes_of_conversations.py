@@ -28,7 +28,7 @@ from tests.outcomes import expect, present
 # Threads -----------------------------------------------------------------------------
 
 
-class Conversation(Scenario):
+class _Conversation(Scenario):
     """A thread, whose messages are neither lost nor doubled."""
 
     more_than = 8
@@ -52,7 +52,7 @@ def assert_replied(outcome: Outcome | SendResult[str], text: str) -> None:
     assert text == outcome.output
 
 
-class FirstMessage(Conversation):
+class FirstMessage(_Conversation):
     """A message with an id of its own is posted once, however often it is repeated."""
 
     more_than = 12
@@ -75,7 +75,7 @@ class FirstMessageWithoutAnId(FirstMessage):
     own_id = None
 
 
-class NextMessage(Conversation):
+class NextMessage(_Conversation):
     """A worker dies while it answers; others' messages are answered by a sweep."""
 
     tickets: tuple[Ticket[Any], ...]
@@ -95,7 +95,7 @@ class NextMessage(Conversation):
             assert_replied(each.reply(), text)
 
 
-class ReplyToOneSender(Conversation):
+class ReplyToOneSender(_Conversation):
     """The worker of one sender dies; it would have left the other message to others."""
 
     def before(self) -> None:
@@ -112,7 +112,7 @@ class ReplyToOneSender(Conversation):
         assert expected == self.texts()
 
 
-class ApprovalInAThread(Conversation):
+class ApprovalInAThread(_Conversation):
     """The call of the agent below runs once, or its outcome is asked about."""
 
     message: ClassVar[str] = f"{CLERK_ASKS}rent"
@@ -155,7 +155,7 @@ class InterruptionOfAnUnknownCall(ApprovalInAThread):
         assert len(self.effects()) <= 1
 
 
-class Close(Conversation):
+class Close(_Conversation):
     """The thread is closed, or it is open and can be closed again."""
 
     def before(self) -> None:
@@ -283,17 +283,3 @@ class SummariesOfAThread(Summaries):
         assert old.output.startswith("You said one.")
         assert self.asked() - asked == self.stored(run_id) - stored
         assert self.stored(run_id)
-
-
-SCENARIOS = (
-    FirstMessage,
-    FirstMessageWithoutAnId,
-    NextMessage,
-    ReplyToOneSender,
-    ApprovalInAThread,
-    InterruptionOfAnUnknownCall,
-    Close,
-    Summaries,
-    FailedSummaries,
-    SummariesOfAThread,
-)

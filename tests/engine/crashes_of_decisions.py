@@ -40,7 +40,7 @@ TWO_OF_US = ApprovalPolicy(
 )
 
 
-class Votes(Scenario):
+class _Votes(Scenario):
     """A payment that two persons approve, and after a day one other."""
 
     wait: Wait
@@ -70,7 +70,7 @@ class Votes(Scenario):
         assert 1 == len(self.effects("told"))
 
 
-class FirstVote(Votes):
+class FirstVote(_Votes):
     """The vote is recorded once or not at all; nothing runs before the second one."""
 
     more_than = 4
@@ -88,7 +88,7 @@ class FirstVote(Votes):
         self.end()
 
 
-class LastVote(Votes):
+class LastVote(_Votes):
     """A sweep finishes the decision, or the vote was not recorded; it counts once."""
 
     verdict: ClassVar[dict[str, Any]] = {}
@@ -134,7 +134,7 @@ class EqualVotesWithASecret(LastVote):
         assert {"approve"} == {line.verdict.removeprefix("vote ") for line in lines}
 
 
-class Escalation(Votes):
+class Escalation(_Votes):
     """The next approvers are notified, and they decide; earlier votes do not count."""
 
     more_than = 8
@@ -163,7 +163,7 @@ class Escalation(Votes):
 # Grants, rules and batches -----------------------------------------------------------
 
 
-class Payments(Scenario):
+class _Payments(Scenario):
     """Payments that people, grants and rules decide."""
 
     cents: ClassVar[tuple[int, ...]] = (5, 7)
@@ -204,7 +204,7 @@ class Payments(Scenario):
         return asked
 
 
-class ApprovalWithAGrant(Payments):
+class ApprovalWithAGrant(_Payments):
     """The grant is given with the approval or not at all."""
 
     more_than = 3
@@ -220,7 +220,7 @@ class ApprovalWithAGrant(Payments):
         assert ["pay 5", "pay 7"] == self.effects()
 
 
-class CoveredCalls(Payments):
+class CoveredCalls(_Payments):
     """Each covered call runs once, or a person decides its unknown outcome."""
 
     more_than = 9
@@ -265,7 +265,7 @@ class RevocationAfterADeath(CoveredCalls):
             self.reached.add("died between two payments")
 
 
-class Revocation(Payments):
+class Revocation(_Payments):
     """A stored revocation counts; the same call again stores it once."""
 
     more_than = 3
@@ -297,7 +297,7 @@ def small_amounts(cents: int) -> bool | Approve | Deny:
     return Deny(reason="too large") if cents > 1000 else True
 
 
-class Rules(Payments):
+class Rules(_Payments):
     """Each call has one record of the rule; the denied one never runs."""
 
     more_than = 9
@@ -322,7 +322,7 @@ class Rules(Payments):
         assert ["approve", "approve", "deny"] == verdicts
 
 
-class Batch(Payments):
+class Batch(_Payments):
     """The same batch again completes what is missing, and changes nothing else."""
 
     more_than = 8
@@ -421,19 +421,3 @@ class NoticeAfterADecision(Notice):
         [wait] = self.process().look(self.run_id).waits
         assert f"told {wait.id}" in self.effects()
         self.resume_to_end()
-
-
-SCENARIOS = (
-    FirstVote,
-    LastVote,
-    EqualVotesWithASecret,
-    Escalation,
-    ApprovalWithAGrant,
-    CoveredCalls,
-    RevocationAfterADeath,
-    Revocation,
-    Rules,
-    Batch,
-    Notice,
-    NoticeAfterADecision,
-)

@@ -26,7 +26,7 @@ from tests.scripts import call
 # Published events --------------------------------------------------------------------
 
 
-class Market(Scenario):
+class _Market(Scenario):
     """Runs that wait for two prices, and a publisher; every step may be repeated."""
 
     more_than = 15
@@ -77,7 +77,7 @@ class Market(Scenario):
         return [key for key in self.keys("") if not kept.match(key)]
 
 
-class Trade(Market):
+class Trade(_Market):
     """Each run takes each event once, in their order: one waits before, one after."""
 
     step = 8
@@ -102,7 +102,7 @@ class Trade(Market):
             assert ["1", "2"] == root_tool_results(outcome)
 
 
-class DeadPublisher(Market):
+class DeadPublisher(_Market):
     """No process publishes again: the event is for all runs, or for none."""
 
     def before(self) -> None:
@@ -120,7 +120,7 @@ class DeadPublisher(Market):
         self.cancel("a", "b")
 
 
-class DeadSweepOfAPublication(Market):
+class DeadSweepOfAPublication(_Market):
     """A sweep finishes a publication, and dies at each of its operations."""
 
     step = 3
@@ -129,7 +129,7 @@ class DeadSweepOfAPublication(Market):
         self.work("a")
         dying = FaultyStore(self.store, at(3, crashed("before")))
         with suppress(Crash):
-            Market.publish(self.on(dying), 1)  # type: ignore[arg-type]
+            _Market.publish(self.on(dying), 1)  # type: ignore[arg-type]
         assert dying.has_crashed
 
     def dies(self) -> None:
@@ -143,7 +143,7 @@ class DeadSweepOfAPublication(Market):
         self.cancel("a")
 
 
-class DeadSweepOfOldEvents(Market):
+class DeadSweepOfOldEvents(_Market):
     """Event, id and marker go in this order, so a repeat finds what is left."""
 
     more_than = 3
@@ -277,16 +277,3 @@ class EraseOfAListener(Erase):
 
     def before(self) -> None:
         start_listening(self.store, self.clock)
-
-
-SCENARIOS = (
-    Erase,
-    EraseOfVotes,
-    EraseOfAListener,
-    Trade,
-    DeadPublisher,
-    DeadSweepOfAPublication,
-    DeadSweepOfOldEvents,
-    AttachmentsOfADeadStart,
-    ForkWithAttachments,
-)

@@ -162,7 +162,7 @@ def once_more(reply: ReplyInfo) -> Continue | None:
     return Continue("and?") if reply.text == "one" else None
 
 
-class Guarded(RunToItsEnd):
+class _Guarded(RunToItsEnd):
     """A run whose guardrails trip."""
 
     def trips(self) -> list[GuardrailTripped]:
@@ -170,7 +170,7 @@ class Guarded(RunToItsEnd):
         return [each for each in events if isinstance(each, GuardrailTripped)]
 
 
-class HooksAndGuardrails(Guarded):
+class HooksAndGuardrails(_Guarded):
     """No refused call runs, each call has its change, and each trip is an event."""
 
     def agents(self) -> Agent:
@@ -232,7 +232,7 @@ def asks(info: TurnInfo | ReplyInfo) -> Tripped | None:
     return Tripped("a person decides") if info.text else None
 
 
-class JudgedTexts(Guarded):
+class JudgedTexts(_Guarded):
     """People judge the texts of a payer, and an agent its calls; all are accepted."""
 
     denied: ClassVar[str] = ""
@@ -278,15 +278,3 @@ class DeniedOutputs(JudgedTexts):
     """A denied output reaches no caller."""
 
     denied = "output"
-
-
-SCENARIOS = (
-    States,
-    StatesOfRepeatedCalls,
-    Attachments,
-    SlowModels,
-    HooksAndGuardrails,
-    JudgedTexts,
-    DeniedInputs,
-    DeniedOutputs,
-)

@@ -24,15 +24,12 @@ from tests.engine import (
     crashes_of_objects,
     crashes_of_runs,
 )
-from tests.engine.crash_scenario import Scenario
+from tests.engine.crash_scenario import Scenario, rows_of
 from tests.run_environment import RunEnvironment
 from tests.sampling import sample
 
-SCENARIOS: tuple[type[Scenario], ...] = (
-    *crashes_of_runs.SCENARIOS,
-    *crashes_of_decisions.SCENARIOS,
-    *crashes_of_conversations.SCENARIOS,
-    *crashes_of_objects.SCENARIOS,
+SCENARIOS = rows_of(
+    crashes_of_runs, crashes_of_decisions, crashes_of_conversations, crashes_of_objects
 )
 
 
