@@ -242,22 +242,32 @@ def test_mutant_that_patches_one_place_twice_is_refused() -> None:
     """The second patch would hide the first."""
 
     def twice() -> Patches:
+        """A bug."""
         yield patch(claims.check_free, _check_free)
         yield patch(claims.check_free, _check_free)
 
     with pytest.raises(InvalidMutantError, match="twice patches one place twice"):
-        mutant("A bug.", breaks=("started_once",))(twice)
+        mutant("started_once")(twice)
 
 
 def test_mutant_that_breaks_no_law_is_refused() -> None:
     """Nothing could notice it."""
 
     def free_claims() -> Patches:
+        """A bug."""
         yield patch(claims.check_free, _check_free)
 
     for laws in ((), ("no_law",), ("started_once", "no_law")):
         with pytest.raises(InvalidMutantError, match="not all of them are laws"):
-            mutant("A bug.", breaks=laws)(free_claims)
+            mutant(*laws)(free_claims)
+
+
+def test_mutant_that_does_not_say_what_is_wrong_is_refused() -> None:
+    def free_claims() -> Patches:
+        yield patch(claims.check_free, _check_free)
+
+    with pytest.raises(InvalidMutantError, match="free_claims has no docstring"):
+        mutant("started_once")(free_claims)
 
 
 def test_two_mutants_of_one_name_are_refused() -> None:

@@ -25,11 +25,10 @@ from tests.simulation.mutants.mutant import (
 mutant = mutants_of(COMPACTIONS)
 
 
-@mutant(
-    "The recent messages may begin with the result of a call.",
-    breaks=("compaction_keeps_what_must_stay", "transcripts_valid"),
-)
+@mutant("compaction_keeps_what_must_stay", "transcripts_valid")
 def a_call_is_separated_from_its_result() -> Patches:
+    """The recent messages may begin with the result of a call."""
+
     def split_history(original: Original) -> Any:
         split = original()
         return replace(split, recent=split.recent + 1)
@@ -53,19 +52,16 @@ def _apply_unchecked(draft: Draft, event: HistoryCompacted | SummaryFailed) -> N
     draft.put_frame(replace(frame, history=record))
 
 
-@mutant(
-    "The last message of the user is summarized as well.",
-    breaks=("compaction_keeps_what_must_stay",),
-)
+@mutant("compaction_keeps_what_must_stay")
 def the_last_message_of_the_user_is_dropped() -> Patches:
+    """The last message of the user is summarized as well."""
     yield returns(history._indexes_to_keep, ())
 
 
-@mutant(
-    "A version keeps as many messages of the log as there were, whatever its id.",
-    breaks=("model_reads_committed_messages", "stored_summary_is_not_asked_again"),
-)
+@mutant("model_reads_committed_messages", "stored_summary_is_not_asked_again")
 def a_summary_is_lost_at_a_crash() -> Patches:
+    """A version keeps as many messages of the log as there were, whatever its id."""
+
     def log_delta(base: MessageLog | None, new: MessageLog) -> LogDelta:
         keep = 0 if base is None else min(len(base.messages), len(new.messages))
         return LogDelta(id=new.id, keep_count=keep, added=new.messages[keep:])
@@ -73,11 +69,10 @@ def a_summary_is_lost_at_a_crash() -> Patches:
     yield patch(delta._log_delta, log_delta)
 
 
-@mutant(
-    "The model is asked before the version with the summary is stored.",
-    breaks=("model_reads_committed_messages",),
-)
+@mutant("model_reads_committed_messages")
 def a_summary_is_not_stored_before_the_turn() -> Patches:
+    """The model is asked before the version with the summary is stored."""
+
     def apply(original: Original, self: RunLoop, event: Event) -> None:
         original()
         if isinstance(event, HistoryCompacted):
@@ -86,11 +81,10 @@ def a_summary_is_not_stored_before_the_turn() -> Patches:
     yield patch(RunLoop._apply, apply)
 
 
-@mutant(
-    "A worker asks for each summary twice.",
-    breaks=("stored_summary_is_not_asked_again",),
-)
+@mutant("stored_summary_is_not_asked_again")
 def a_summary_is_asked_twice() -> Patches:
+    """A worker asks for each summary twice."""
+
     async def summarize(original: Original) -> Any:
         await original()
         return await original()

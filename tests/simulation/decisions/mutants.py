@@ -39,11 +39,10 @@ from tests.simulation.mutants.mutant import (
 # One decision -----------------------------------------------------------------------
 
 
-@mutant(
-    "A later decision overwrites the first.",
-    breaks=("one_decision", "refused_never_runs"),
-)
+@mutant("one_decision", "refused_never_runs")
 def a_decision_is_overwritten() -> Patches:
+    """A later decision overwrites the first."""
+
     async def record_decision(
         original: Original, objects: Objects, proposed: Decision
     ) -> Any:
@@ -53,16 +52,16 @@ def a_decision_is_overwritten() -> Patches:
     yield patch(decisions.record_decision, record_decision)
 
 
-@mutant("The second decider gets a success.", breaks=("one_decision",))
+@mutant("one_decision")
 def second_decider_gets_success() -> Patches:
+    """The second decider gets a success."""
     yield gives_back(recorded_decisions._read_first_decision, "proposed")
 
 
-@mutant(
-    "A read tells whether a wait is decided; then the decision is written anyway.",
-    breaks=("one_decision", "refused_never_runs"),
-)
+@mutant("one_decision", "refused_never_runs")
 def decision_is_read_then_overwritten() -> Patches:
+    """A read tells whether a wait is decided; then the decision is written anyway."""
+
     async def record_decision(objects: Objects, proposed: Decision) -> Decision:
         first = await read_decision(objects, proposed.wait_id)
         if first is not None:
@@ -82,17 +81,16 @@ def decision_is_read_then_overwritten() -> Patches:
     yield patch(decisions.record_decision, record_decision)
 
 
-@mutant(
-    "A deadline has its effect without a recorded decision, so that an approval may "
-    "be recorded as well.",
-    breaks=("ended_by_its_decision", "one_decision", "refused_never_runs"),
-)
+@mutant("ended_by_its_decision", "one_decision", "refused_never_runs")
 def expiry_acts_without_a_recorded_decision() -> Patches:
+    """A deadline has its effect without a recorded decision, so that an approval may be
+    recorded as well."""
     yield gives_back(decisions.record_decision, "proposed", only_in=(deadlines,))
 
 
-@mutant("A decision ignores the deadline of its wait.", breaks=("decided_in_time",))
+@mutant("decided_in_time")
 def a_decision_is_taken_after_the_deadline() -> Patches:
+    """A decision ignores the deadline of its wait."""
     yield skip(decision_errors.check_in_time)
 
 
@@ -107,17 +105,16 @@ def _ulid_from_call(call: CallRow, run_nonce: str) -> str:
 
 
 @mutant(
-    "The id of a wait is derived from its call, so that a second wait of the call has "
-    "the id, and the decision, of the first.",
-    breaks=(
-        "executed_equals_approved",
-        "one_decision",
-        "started_once",
-        "finished_never_runs_again",
-        "no_run_stranded",
-    ),
+    "executed_equals_approved",
+    "one_decision",
+    "started_once",
+    "finished_never_runs_again",
+    "no_run_stranded",
 )
 def wait_id_is_derived_from_its_call() -> Patches:
+    """The id of a wait is derived from its call, so that a second wait of the call has
+    the id, and the decision, of the first."""
+
     def new_wait(original: Original, state: RunState, call: CallRow, ulid: str) -> Any:
         ulid = _ulid_from_call(call, state.run.run_nonce)
         return original(ulid=ulid)
@@ -125,11 +122,10 @@ def wait_id_is_derived_from_its_call() -> Patches:
     yield patch(call_waits.new_wait, new_wait)
 
 
-@mutant(
-    "Decisions go to the open waits by their order, not by id.",
-    breaks=("refused_never_runs", "executed_equals_approved"),
-)
+@mutant("refused_never_runs", "executed_equals_approved")
 def a_decision_goes_to_the_first_wait() -> Patches:
+    """Decisions go to the open waits by their order, not by id."""
+
     def with_decisions(
         original: Original, state: RunState, decisions: Mapping[str, Decision]
     ) -> Any:
@@ -140,11 +136,10 @@ def a_decision_goes_to_the_first_wait() -> Patches:
     yield patch(ArrivalReducer.with_decisions, with_decisions)
 
 
-@mutant(
-    "The decision of a wait is read from the key of another wait of the run.",
-    breaks=("refused_never_runs", "executed_equals_approved", "one_decision"),
-)
+@mutant("refused_never_runs", "executed_equals_approved", "one_decision")
 def a_decision_is_read_from_another_waits_key() -> Patches:
+    """The decision of a wait is read from the key of another wait of the run."""
+
     async def read_matching_decision(
         objects: Objects, run_id: str, wait_id: str, accepted: tuple[str, ...]
     ) -> Decision:
@@ -157,11 +152,10 @@ def a_decision_is_read_from_another_waits_key() -> Patches:
     yield patch(arrivals._read_matching_decision, read_matching_decision)
 
 
-@mutant(
-    "A decision is applied again after a crash.",
-    breaks=("started_once", "finished_never_runs_again"),
-)
+@mutant("started_once", "finished_never_runs_again")
 def a_decision_is_applied_twice() -> Patches:
+    """A decision is applied again after a crash."""
+
     def with_interrupted_calls(original: Original, state: RunState) -> Any:
         for call in list(state.calls.values()):
             if isinstance(call.state, Started) and call.approved_digest is not None:
@@ -183,39 +177,38 @@ def _counted_as_approval(kind: DecisionKind) -> Patches:
     yield patch(ArrivalReducer._decision_events, decision_events)
 
 
-@mutant("A denied call becomes ready to run.", breaks=("refused_never_runs",))
+@mutant("refused_never_runs")
 def a_denied_call_is_ready() -> Patches:
+    """A denied call becomes ready to run."""
     yield from _counted_as_approval("deny")
 
 
-@mutant("An expired call becomes ready to run.", breaks=("refused_never_runs",))
+@mutant("refused_never_runs")
 def an_expired_call_is_ready() -> Patches:
+    """An expired call becomes ready to run."""
     yield from _counted_as_approval("expire")
 
 
-@mutant("`valid_for` is never checked.", breaks=("approval_not_too_old",))
+@mutant("approval_not_too_old")
 def valid_for_is_never_checked() -> Patches:
+    """`valid_for` is never checked."""
     yield skip(arrival_reducer._approval_valid_until)
 
 
-@mutant(
-    "`valid_for` is checked when the decision is applied, but not before the call.",
-    breaks=("approval_not_too_old",),
-    condition=approvals_are_short,
-)
+@mutant("approval_not_too_old", condition=approvals_are_short)
 def valid_for_is_not_checked_before_the_call() -> Patches:
+    """`valid_for` is checked when the decision is applied, but not before the call."""
+
     async def hold(original: Original, call: CallRow) -> Any:
         return await original(call=replace(call, approved_until=None))
 
     yield patch(Admission.hold, hold)
 
 
-@mutant(
-    "A call is repeated however old its approval is.",
-    breaks=("approval_not_too_old",),
-    condition=approvals_are_short,
-)
+@mutant("approval_not_too_old", condition=approvals_are_short)
 def valid_for_is_not_checked_before_a_repeat() -> Patches:
+    """A call is repeated however old its approval is."""
+
     async def hold(original: Original, call: CallRow) -> Any:
         if call.attempts:
             call = replace(call, approved_until=None)
@@ -224,23 +217,20 @@ def valid_for_is_not_checked_before_a_repeat() -> Patches:
     yield patch(Admission.hold, hold)
 
 
-@mutant(
-    "A sub-agent is entered however old its approval is.",
-    breaks=("sub_agents_entered_in_time",),
-    condition=approvals_are_short,
-)
+@mutant("sub_agents_entered_in_time", condition=approvals_are_short)
 def valid_for_is_not_checked_for_sub_agents() -> Patches:
+    """A sub-agent is entered however old its approval is."""
+
     def approval_valid_until(original: Original, wait: Wait) -> Any:
         return None if wait.tool == "clerk" else original()
 
     yield patch(arrival_reducer._approval_valid_until, approval_valid_until)
 
 
-@mutant(
-    "After an edit the original arguments run, and no digest is compared.",
-    breaks=("executed_equals_approved",),
-)
+@mutant("executed_equals_approved")
 def original_arguments_run_after_an_edit() -> Patches:
+    """After an edit the original arguments run, and no digest is compared."""
+
     async def run_tool(original: Original, call: CallRow) -> Any:
         arguments = call.original_arguments or call.arguments
         unedited = replace(call, arguments=arguments, approved_digest=None)
@@ -249,19 +239,20 @@ def original_arguments_run_after_an_edit() -> Patches:
     yield patch(Performer._run_tool, run_tool)
 
 
-@mutant(
-    "An edit is lost when its decision is applied.",
-    breaks=("executed_equals_approved",),
-)
+@mutant("executed_equals_approved")
 def an_edit_is_forgotten() -> Patches:
+    """An edit is lost when its decision is applied."""
+
     def approval_events(original: Original, decision: Decision) -> Any:
         return original(decision=replace(decision, arguments=None))
 
     yield patch(ArrivalReducer._approval_events, approval_events)
 
 
-@mutant("Edited arguments are not validated.", breaks=("edits_match_schema",))
+@mutant("edits_match_schema")
 def an_edit_is_not_validated() -> Patches:
+    """Edited arguments are not validated."""
+
     def approval_events(
         original: Original,
         self: ArrivalReducer,
@@ -283,14 +274,13 @@ def an_edit_is_not_validated() -> Patches:
     yield patch(ArrivalReducer._approval_events, approval_events)
 
 
-@mutant(
-    "An answer to an unknown outcome counts as permission to run the call again.",
-    breaks=("started_once", "finished_never_runs_again", "refused_never_runs"),
-)
+@mutant("started_once", "finished_never_runs_again", "refused_never_runs")
 def answer_counts_as_approval() -> Patches:
+    """An answer to an unknown outcome counts as permission to run the call again."""
     yield from _counted_as_approval("answer")
 
 
-@mutant("Deadlines are never checked.", breaks=("no_run_stranded",))
+@mutant("no_run_stranded")
 def deadlines_are_never_checked() -> Patches:
+    """Deadlines are never checked."""
     yield returns(deadlines.is_past_deadline, value=False)

@@ -11,21 +11,15 @@ from tests.simulation.mutants.conditions import models_repeat_denied_calls
 from tests.simulation.mutants.mutant import Patches, mutant, patch, skip
 
 
-@mutant(
-    "An agent goes on however often one call was denied.",
-    breaks=("denied_calls_are_bounded",),
-    condition=models_repeat_denied_calls,
-)
+@mutant("denied_calls_are_bounded", condition=models_repeat_denied_calls)
 def denials_are_not_bounded() -> Patches:
+    """An agent goes on however often one call was denied."""
     yield skip(frames.denied_too_often)
 
 
-@mutant(
-    "Each process counts denials from the beginning.",
-    breaks=("denied_calls_are_bounded",),
-    condition=models_repeat_denied_calls,
-)
+@mutant("denied_calls_are_bounded", condition=models_repeat_denied_calls)
 def count_of_denials_is_not_stored() -> Patches:
+    """Each process counts denials from the beginning."""
     original: Any = Row[Any].write
 
     def write(self: Row[Any], value: Any, full_copy: bool) -> dict[str, object]:

@@ -38,29 +38,23 @@ mutant = mutants_of(EVENTS)
 # Nothing is lost ----------------------------------------------------------------------
 
 
-@mutant(
-    "A worker does not look back at events before its wait.",
-    breaks=("no_event_is_lost",),
-)
+@mutant("no_event_is_lost")
 def a_worker_does_not_look_back() -> Patches:
+    """A worker does not look back at events before its wait."""
     yield skip(publishing.look_back)
 
 
-@mutant(
-    "A worker that finishes the work of a dead one does not look back.",
-    breaks=("no_event_is_lost",),
-)
+@mutant("no_event_is_lost")
 def a_repair_does_not_look_back() -> Patches:
+    """A worker that finishes the work of a dead one does not look back."""
     from continuations.engine.sweep import sweeping  # noqa: PLC0415 - only its copy
 
     yield skip(publishing.look_back, only_in=(sweeping,))
 
 
-@mutant(
-    "A publisher lists the waits before it creates the event.",
-    breaks=("no_event_is_lost",),
-)
+@mutant("no_event_is_lost")
 def waits_are_listed_before_the_event() -> Patches:
+    """A publisher lists the waits before it creates the event."""
     deliver = EventDelivery.deliver
 
     async def create(original: Original, self: EventPublisher, key: str) -> Any:
@@ -82,11 +76,10 @@ def _clock_of(publisher: EventPublisher) -> StoreClock:
     return StoreClock(publisher.clock)
 
 
-@mutant(
-    "A publisher makes no marker before the event.",
-    breaks=("no_event_is_lost", "events_leave_nothing"),
-)
+@mutant("no_event_is_lost", "events_leave_nothing")
 def an_event_has_no_marker() -> Patches:
+    """A publisher makes no marker before the event."""
+
     async def create_marker(
         self: EventPublisher, clock: StoreClock, topic: str, own_id: str | None
     ) -> str:
@@ -95,11 +88,10 @@ def an_event_has_no_marker() -> Patches:
     yield patch(EventPublisher._create_marker, create_marker)
 
 
-@mutant(
-    "A sweep deletes the marker of a dead publisher, and ends no wait.",
-    breaks=("no_event_is_lost", "events_leave_nothing"),
-)
+@mutant("no_event_is_lost", "events_leave_nothing")
 def a_sweep_does_not_finish_a_publication() -> Patches:
+    """A sweep deletes the marker of a dead publisher, and ends no wait."""
+
     async def finish(self: EventSweep, marker: EventMarker) -> list[Marker]:
         await self.objects.delete(marker.key)
         return []
@@ -107,38 +99,31 @@ def a_sweep_does_not_finish_a_publication() -> Patches:
     yield patch(EventSweep._finish, finish)
 
 
-@mutant(
-    "Publishers do not find the waits that a worker opens.",
-    breaks=("no_event_is_lost",),
-)
+@mutant("no_event_is_lost")
 def a_wait_is_not_made_known() -> Patches:
+    """Publishers do not find the waits that a worker opens."""
     yield skip(event_waiters.create)
 
 
-@mutant(
-    "A sweep trusts its own clock about the age of an event.",
-    breaks=("no_event_is_lost",),
-)
+@mutant("no_event_is_lost")
 def a_sweep_trusts_its_clock_about_old_events() -> Patches:
+    """A sweep trusts its own clock about the age of an event."""
     yield gives_back(EventSweep._really_old, "old")
 
 
 # Nothing is taken twice ---------------------------------------------------------------
 
 
-@mutant(
-    "A run does not remember which events its waits took.",
-    breaks=("an_event_is_taken_once",),
-)
+@mutant("an_event_is_taken_once")
 def a_taken_event_is_forgotten() -> Patches:
+    """A run does not remember which events its waits took."""
     yield gives_back(event_matching.with_event, "taken")
 
 
-@mutant(
-    "A wait takes the newest event instead of the oldest.",
-    breaks=("each_wait_takes_the_oldest_event",),
-)
+@mutant("each_wait_takes_the_oldest_event")
 def a_wait_takes_the_newest_event() -> Patches:
+    """A wait takes the newest event instead of the oldest."""
+
     async def next_for(self: EventLog, wait: Wait) -> PublishedEvent | None:
         newest = None
         taken: Sequence[str] = wait.events_taken
@@ -159,30 +144,25 @@ def _with_taken(wait: Wait, taken: tuple[str, ...]) -> Wait:
     return replace(wait, events_taken=taken)
 
 
-@mutant(
-    "A publisher with an id of its own makes a new event each time.",
-    breaks=("an_own_id_names_one_event",),
-)
+@mutant("an_own_id_names_one_event")
 def an_own_id_is_ignored() -> Patches:
+    """A publisher with an id of its own makes a new event each time."""
     yield gives_back(EventPublisher._first_with_own_id, "event")
 
 
 # Nothing is left ----------------------------------------------------------------------
 
 
-@mutant(
-    "Publishers still find a wait that has its decision.",
-    breaks=("events_leave_nothing",),
-)
+@mutant("events_leave_nothing")
 def a_decided_wait_stays_known() -> Patches:
+    """Publishers still find a wait that has its decision."""
     yield skip(event_waiters.delete)
 
 
-@mutant(
-    "A sweep that deletes an old event leaves the id of its publisher.",
-    breaks=("events_leave_nothing",),
-)
+@mutant("events_leave_nothing")
 def the_id_of_an_old_event_is_left() -> Patches:
+    """A sweep that deletes an old event leaves the id of its publisher."""
+
     async def delete(self: EventSweep, marker: EventMarker) -> None:
         key = event_keys.event_key(marker.topic, marker.event_id)
         await self.objects.delete(key)
@@ -191,11 +171,10 @@ def the_id_of_an_old_event_is_left() -> Patches:
     yield patch(EventSweep._delete, delete)
 
 
-@mutant(
-    "A sweep deletes the id of an event with that of one that was never published.",
-    breaks=("an_own_id_names_one_event",),
-)
+@mutant("an_own_id_names_one_event")
 def an_id_is_deleted_with_an_event_that_never_was() -> Patches:
+    """A sweep deletes the id of an event with that of one that was never published."""
+
     async def delete_unpublished(self: EventSweep, marker: EventMarker) -> None:
         await self._delete(marker)
 
@@ -205,19 +184,16 @@ def an_id_is_deleted_with_an_event_that_never_was() -> Patches:
 # Signals ------------------------------------------------------------------------------
 
 
-@mutant(
-    "A signal that ended a wait is kept for the next one.",
-    breaks=("each_signal_ends_one_wait",),
-)
+@mutant("each_signal_ends_one_wait")
 def a_used_signal_is_kept() -> Patches:
+    """A signal that ended a wait is kept for the next one."""
     yield gives_back(arrival_reducer.without_signal, "state")
 
 
-@mutant(
-    "A run drops the signals that no wait can take at once.",
-    breaks=("each_signal_ends_one_wait",),
-)
+@mutant("each_signal_ends_one_wait")
 def a_signal_before_its_wait_is_dropped() -> Patches:
+    """A run drops the signals that no wait can take at once."""
+
     def with_signals(original: Original) -> Any:
         after = original()
         names = {wait.event for wait in after.waits.values()}
@@ -229,9 +205,7 @@ def a_signal_before_its_wait_is_dropped() -> Patches:
     yield patch(arrival_reducer.with_signals, with_signals)
 
 
-@mutant(
-    "A signal that is kept does not end a wait that is opened later.",
-    breaks=("no_signal_waits_beside_its_wait",),
-)
+@mutant("no_signal_waits_beside_its_wait")
 def a_kept_signal_is_not_offered() -> Patches:
+    """A signal that is kept does not end a wait that is opened later."""
     yield returns(event_matching.awaited_signals, [])

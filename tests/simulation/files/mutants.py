@@ -30,11 +30,10 @@ from tests.simulation.mutants.mutant import (
 mutant = mutants_of(ATTACHMENTS)
 
 
-@mutant(
-    "A result is stored without its attachments.",
-    breaks=("no_message_lacks_its_attachment", "no_foreign_errors"),
-)
+@mutant("no_message_lacks_its_attachment", "no_foreign_errors")
 def result_is_stored_without_its_attachments() -> Patches:
+    """A result is stored without its attachments."""
+
     async def stored_result(
         call: CallRow, result: ResultWithFiles
     ) -> CallReturned | CallRaised:
@@ -45,19 +44,16 @@ def result_is_stored_without_its_attachments() -> Patches:
     yield patch(file_storing.stored_result, stored_result)
 
 
-@mutant(
-    "A message is posted before its attachments.",
-    breaks=("no_message_lacks_its_attachment", "no_foreign_errors"),
-)
+@mutant("no_message_lacks_its_attachment", "no_foreign_errors")
 def message_is_posted_before_its_attachments() -> Patches:
+    """A message is posted before its attachments."""
     yield skip(MessagePost.store_attachments)
 
 
-@mutant(
-    "An attachment counts as stored although its create failed.",
-    breaks=("no_message_lacks_its_attachment", "no_foreign_errors"),
-)
+@mutant("no_message_lacks_its_attachment", "no_foreign_errors")
 def failed_create_of_an_attachment_counts() -> Patches:
+    """An attachment counts as stored although its create failed."""
+
     async def _create(original: Original) -> None:
         with suppress(StoreError):
             await original()
@@ -65,38 +61,32 @@ def failed_create_of_an_attachment_counts() -> Patches:
     yield patch(RunFiles._create, _create)
 
 
-@mutant(
-    "A process counts only the attachments that it added itself.",
-    breaks=("attachments_are_kept_once_within_the_limit",),
-)
+@mutant("attachments_are_kept_once_within_the_limit")
 def attachments_of_others_are_not_counted() -> Patches:
+    """A process counts only the attachments that it added itself."""
     yield returns(RunFiles._list_sizes, {})
 
 
-@mutant(
-    "A request to a model lacks the bytes of its attachments.",
-    breaks=("models_get_the_bytes_of_attachments",),
-)
+@mutant("models_get_the_bytes_of_attachments")
 def request_lacks_the_bytes_of_attachments() -> Patches:
+    """A request to a model lacks the bytes of its attachments."""
     yield gives_back(file_storing.with_files, "request")
 
 
-@mutant(
-    "A request is sent although the claim ended while attachments were read.",
-    breaks=("nothing_starts_without_claim",),
-)
+@mutant("nothing_starts_without_claim")
 def claim_is_not_checked_after_reading_attachments() -> Patches:
+    """A request is sent although the claim ended while attachments were read."""
+
     async def with_files(original: Original) -> Any:
         return await original(may_request=lambda: True)
 
     yield patch(file_storing.with_files, with_files)
 
 
-@mutant(
-    "An attachment that another call is creating counts as stored.",
-    breaks=("no_message_lacks_its_attachment", "no_foreign_errors"),
-)
+@mutant("no_message_lacks_its_attachment", "no_foreign_errors")
 def attachment_in_progress_counts_as_stored() -> Patches:
+    """An attachment that another call is creating counts as stored."""
+
     async def add(
         original: Original, self: RunFiles, contents: Sequence[Content]
     ) -> None:
@@ -106,19 +96,16 @@ def attachment_in_progress_counts_as_stored() -> Patches:
     yield patch(RunFiles.add, add)
 
 
-@mutant(
-    "A fork is created without the attachments of its source.",
-    breaks=("no_message_lacks_its_attachment", "no_foreign_errors"),
-)
+@mutant("no_message_lacks_its_attachment", "no_foreign_errors")
 def a_fork_lacks_the_attachments_of_its_source() -> Patches:
+    """A fork is created without the attachments of its source."""
     yield skip(file_storing.give_files)
 
 
-@mutant(
-    "A repeat of a fork deletes the attachments of the fork that exists.",
-    breaks=("no_message_lacks_its_attachment",),
-)
+@mutant("no_message_lacks_its_attachment")
 def a_repeated_fork_deletes_the_attachments() -> Patches:
+    """A repeat of a fork deletes the attachments of the fork that exists."""
+
     async def take_back_files(objects: Objects, state: RunState) -> None:
         for key in await objects.keys(run_files.files_prefix(state.run.id)):
             await objects.delete(key)

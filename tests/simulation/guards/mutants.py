@@ -23,11 +23,10 @@ from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch
 mutant = mutants_of(GUARDS)
 
 
-@mutant(
-    "The hook changes the arguments after the approval.",
-    breaks=("executed_equals_accepted_after_the_hook",),
-)
+@mutant("executed_equals_accepted_after_the_hook")
 def the_hook_runs_after_the_approval() -> Patches:
+    """The hook changes the arguments after the approval."""
+
     async def checked(self: GuardedCall, arguments: str) -> CheckedCall | CallInvalid:
         return await self.guarded(arguments)
 
@@ -40,14 +39,10 @@ def the_hook_runs_after_the_approval() -> Patches:
     yield patch(Performer._run_tool, _run_tool)
 
 
-@mutant(
-    "A worker that goes on after a crash does not ask the guardrails.",
-    breaks=(
-        "refused_by_a_guardrail_never_runs",
-        "executed_equals_accepted_after_the_hook",
-    ),
-)
+@mutant("refused_by_a_guardrail_never_runs", "executed_equals_accepted_after_the_hook")
 def guardrails_are_ignored_after_a_crash() -> Patches:
+    """A worker that goes on after a crash does not ask the guardrails."""
+
     async def guarded(original: Original, self: GuardedCall, arguments: str) -> Any:
         claim = self.state.run.claim
         if claim is not None and claim.attempt > 1:
@@ -57,11 +52,10 @@ def guardrails_are_ignored_after_a_crash() -> Patches:
     yield patch(GuardedCall.guarded, guarded)
 
 
-@mutant(
-    "A guardrail that refuses is not asked if one before it asks.",
-    breaks=("refused_by_a_guardrail_never_runs",),
-)
+@mutant("refused_by_a_guardrail_never_runs")
 def a_question_hides_a_refusal() -> Patches:
+    """A guardrail that refuses is not asked if one before it asks."""
+
     async def guarded(original: Original, self: GuardedCall, arguments: str) -> Any:
         guardrails = self.agent.guardrails
         assert guardrails is not None
@@ -75,11 +69,10 @@ def a_question_hides_a_refusal() -> Patches:
     yield patch(GuardedCall.guarded, guarded)
 
 
-@mutant(
-    "Arguments that a person approved are not shown to guardrails that refuse.",
-    breaks=("refused_by_a_guardrail_never_runs",),
-)
+@mutant("refused_by_a_guardrail_never_runs")
 def edited_arguments_are_not_checked() -> Patches:
+    """Arguments that a person approved are not shown to guardrails that refuse."""
+
     async def guarded_again(original: Original, call: CallRow) -> Any:
         if call.approved_digest is not None:
             return None
@@ -88,22 +81,20 @@ def edited_arguments_are_not_checked() -> Patches:
     yield patch(CallExaminer.guarded_again, guarded_again)
 
 
-@mutant(
-    "The input of an agent that another agent calls is not checked.",
-    breaks=("refused_by_a_guardrail_never_runs",),
-)
+@mutant("refused_by_a_guardrail_never_runs")
 def inputs_of_sub_agents_are_not_checked() -> Patches:
+    """The input of an agent that another agent calls is not checked."""
+
     def new_input(original: Original, frame: FrameRow) -> Any:
         return None if frame.depth else original()
 
     yield patch(guarded_turn.new_input, new_input)
 
 
-@mutant(
-    "A result that the hook after_tool saw has lost the changes of the state.",
-    breaks=("state_is_the_replay_of_its_changes",),
-)
+@mutant("state_is_the_replay_of_its_changes")
 def after_tool_loses_the_changes() -> Patches:
+    """A result that the hook after_tool saw has lost the changes of the state."""
+
     async def with_result(original: Original) -> Any:
         result = await original()
         if isinstance(result, CallReturned):
@@ -113,13 +104,16 @@ def after_tool_loses_the_changes() -> Patches:
     yield patch(GuardedCall.with_result, with_result)
 
 
-@mutant("A trip is not stored with its frame.", breaks=("each_trip_is_told_once",))
+@mutant("each_trip_is_told_once")
 def a_trip_is_not_recorded() -> Patches:
-    yield skip(state.record_trip)
+    """A trip is not stored with its frame."""
+    yield skip(draft.record_trip)
 
 
-@mutant("A trip is stored twice.", breaks=("each_trip_is_told_once",))
+@mutant("each_trip_is_told_once")
 def a_trip_is_recorded_twice() -> Patches:
+    """A trip is stored twice."""
+
     def record(original: Original) -> None:
         original()
         original()

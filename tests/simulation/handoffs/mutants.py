@@ -26,19 +26,16 @@ from tests.simulation.mutants.mutant import (
 mutant = mutants_of(HANDOFFS)
 
 
-@mutant(
-    "A handoff changes nothing.",
-    breaks=("each_turn_is_of_the_agent_that_has_the_conversation",),
-)
+@mutant("each_turn_is_of_the_agent_that_has_the_conversation")
 def handoffs_are_lost() -> Patches:
+    """A handoff changes nothing."""
     yield gives_back(reducer._handed_over, "frame")
 
 
-@mutant(
-    "The last handoff of a turn counts, not the first one.",
-    breaks=("each_turn_is_of_the_agent_that_has_the_conversation",),
-)
+@mutant("each_turn_is_of_the_agent_that_has_the_conversation")
 def the_last_handoff_counts() -> Patches:
+    """The last handoff of a turn counts, not the first one."""
+
     def last(original: Original, rows: Iterable[CallRow]) -> Any:
         return original(rows=[*rows][::-1])
 
@@ -46,11 +43,10 @@ def the_last_handoff_counts() -> Patches:
     yield patch(calls.handoff_of, last, only_in=(reducer,))
 
 
-@mutant(
-    "A process asks the agent with which the conversation began.",
-    breaks=("each_turn_is_of_the_agent_that_has_the_conversation",),
-)
+@mutant("each_turn_is_of_the_agent_that_has_the_conversation")
 def the_first_agent_goes_on() -> Patches:
+    """A process asks the agent with which the conversation began."""
+
     def resolve(
         self: StackBinding, state: RunState, frame: str
     ) -> AgentProtocol | None:
@@ -59,27 +55,22 @@ def the_first_agent_goes_on() -> Patches:
     yield patch(StackBinding._resolve_agent, resolve)
 
 
-@mutant(
-    "The next agent reads the instructions of the one before it.",
-    breaks=("each_turn_is_of_the_agent_that_has_the_conversation",),
-)
+@mutant("each_turn_is_of_the_agent_that_has_the_conversation")
 def instructions_stay_after_a_handoff() -> Patches:
+    """The next agent reads the instructions of the one before it."""
     yield skip(tool_messages.new_instructions)
 
 
-@mutant(
-    "The next agent reads all messages, whatever the filter says.",
-    breaks=("the_next_agent_reads_what_the_filter_left",),
-)
+@mutant("the_next_agent_reads_what_the_filter_left")
 def filters_are_forgotten() -> Patches:
+    """The next agent reads all messages, whatever the filter says."""
     yield gives_back(history.without_dropped, "frame")
 
 
-@mutant(
-    "The turn before a handoff stays, whatever the filter says.",
-    breaks=("the_next_agent_reads_what_the_filter_left",),
-)
+@mutant("the_next_agent_reads_what_the_filter_left")
 def filters_leave_the_newest_turn() -> Patches:
+    """The turn before a handoff stays, whatever the filter says."""
+
     def dropped(
         original: Original, messages: Sequence[Message], chosen: Collection[int]
     ) -> Any:

@@ -20,16 +20,16 @@ from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch
 mutant = mutants_of(JOBS)
 
 
-@mutant("A cancelled job is not stopped.", breaks=("stopped_before_its_end",))
+@mutant("stopped_before_its_end")
 def a_cancelled_job_is_not_stopped() -> Patches:
+    """A cancelled job is not stopped."""
     yield skip(JobCanceller.cancel)
 
 
-@mutant(
-    "Every decision stops its job, also a result.",
-    breaks=("job_with_a_result_is_not_stopped",),
-)
+@mutant("job_with_a_result_is_not_stopped")
 def every_decision_stops_its_job() -> Patches:
+    """Every decision stops its job, also a result."""
+
     async def cancel_expired(
         self: JobCanceller, state: RunState, decisions: Mapping[str, Decision]
     ) -> None:
@@ -41,11 +41,9 @@ def every_decision_stops_its_job() -> Patches:
     yield patch(JobCanceller.cancel_expired, cancel_expired)
 
 
-@mutant(
-    "A job is stopped again after the version that ends its wait.",
-    breaks=("stopped_before_its_end",),
-)
+@mutant("stopped_before_its_end")
 def a_job_is_stopped_again_after_its_end() -> Patches:
+    """A job is stopped again after the version that ends its wait."""
     stopped: dict[str, list[tuple[JobCanceller, RunState, Wait]]] = {}
 
     async def cancel(
@@ -66,11 +64,10 @@ def a_job_is_stopped_again_after_its_end() -> Patches:
     yield patch(Publisher.commit_and_publish, commit_and_publish)
 
 
-@mutant(
-    "A heartbeat asks for the store's time with a marker of its own clock's time.",
-    breaks=("ended_run_leaves_no_keys",),
-)
+@mutant("ended_run_leaves_no_keys")
 def a_heartbeat_trusts_its_clock_for_a_moment() -> Patches:
+    """A heartbeat asks for the store's time with a marker of its own clock's time."""
+
     async def learn(
         self: StoreClock, objects: Objects, run_id: str, nonce: str
     ) -> None:

@@ -21,22 +21,20 @@ from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch
 mutant = mutants_of(JUDGES)
 
 
-@mutant(
-    "Any decision lets an agent use its input or output.",
-    breaks=("no_input_is_read_unasked", "no_output_is_used_unasked"),
-)
+@mutant("no_input_is_read_unasked", "no_output_is_used_unasked")
 def a_denied_text_is_used() -> Patches:
+    """Any decision lets an agent use its input or output."""
+
     def event_of_decision(wait: Wait) -> TextAccepted | TextRefused:
         return TextAccepted(wait.id)
 
     yield patch(guarded_turn.event_of_decision, event_of_decision)
 
 
-@mutant(
-    "A held reply is a message of its frame at once.",
-    breaks=("no_output_is_used_unasked",),
-)
+@mutant("no_output_is_used_unasked")
 def a_held_reply_is_a_message() -> Patches:
+    """A held reply is a message of its frame at once."""
+
     def hold_reply(
         original: Original, draft: Draft, frame: FrameRow, event: ModelReplied
     ) -> None:
@@ -46,22 +44,20 @@ def a_held_reply_is_a_message() -> Patches:
     yield patch(judged_texts.hold_reply, hold_reply)
 
 
-@mutant(
-    "An accepted input covers every later text of its frame.",
-    breaks=("no_input_is_read_unasked",),
-)
+@mutant("no_input_is_read_unasked")
 def an_accepted_input_covers_other_texts() -> Patches:
+    """An accepted input covers every later text of its frame."""
+
     def input_digest(run: RunRow, frame_id: str) -> str:
         return jsontext.digest(run.run_nonce, frame_id)
 
     yield patch(judged_texts.input_digest, input_digest)
 
 
-@mutant(
-    "A check before the start of a call has no consequence.",
-    breaks=("refused_by_an_agent_never_runs",),
-)
+@mutant("refused_by_an_agent_never_runs")
 def the_second_check_of_a_call_is_ignored() -> Patches:
+    """A check before the start of a call has no consequence."""
+
     def take_result(original: Original, check: CheckCall) -> Any:
         event = original()
         return None if check.before_start else event
@@ -69,11 +65,10 @@ def the_second_check_of_a_call_is_ignored() -> Patches:
     yield patch(CallChecks.take_result, take_result)
 
 
-@mutant(
-    "A worker that did not examine a call does not let agents check it.",
-    breaks=("refused_by_an_agent_never_runs",),
-)
+@mutant("refused_by_an_agent_never_runs")
 def approved_calls_are_not_shown_to_agents() -> Patches:
+    """A worker that did not examine a call does not let agents check it."""
+
     async def guarded_again(original: Original, call: CallRow) -> Any:
         if call.original_arguments is not None:
             return None

@@ -26,10 +26,10 @@ mutant = mutants_of(MODELS)
 # Replies that come later ------------------------------------------------------------
 
 
-@mutant(
-    "The id of a pending reply is not stored.", breaks=("pending_turn_is_asked_once",)
-)
+@mutant("pending_turn_is_asked_once")
 def a_pending_reply_is_forgotten() -> Patches:
+    """The id of a pending reply is not stored."""
+
     def go_without_reply(original: Original, event: ModelFailed | ModelDelayed) -> None:
         if isinstance(event, ModelDelayed):
             event = replace(event, pending_reply=None)
@@ -38,22 +38,19 @@ def a_pending_reply_is_forgotten() -> Patches:
     yield patch(run_events.go_without_reply, go_without_reply)
 
 
-@mutant(
-    "A model whose reply is pending is asked instead of polled.",
-    breaks=("pending_turn_is_asked_once",),
-)
+@mutant("pending_turn_is_asked_once")
 def a_poll_asks_the_model() -> Patches:
+    """A model whose reply is pending is asked instead of polled."""
+
     async def request_once(original: Original) -> Any:
         return await original(pending_reply=None)
 
     yield patch(ModelRegistry._request_once, request_once)
 
 
-@mutant(
-    "A model is polled for the first reply that it ever announced.",
-    breaks=("committed_reply_is_polled",),
-)
+@mutant("committed_reply_is_polled")
 def the_first_reply_is_polled_for_ever() -> Patches:
+    """A model is polled for the first reply that it ever announced."""
     first: dict[str, str] = {}
 
     async def request_once(
@@ -71,8 +68,10 @@ def the_first_reply_is_polled_for_ever() -> Patches:
     yield patch(ModelRegistry._request_once, request_once)
 
 
-@mutant("A reply that is lost stays pending.", breaks=("no_run_stranded",))
+@mutant("no_run_stranded")
 def a_lost_reply_stays_pending() -> Patches:
+    """A reply that is lost stays pending."""
+
     def after_loss(original: Original, frame: FrameRow) -> Any:
         event = original()
         return replace(event, pending_reply=frame.pending_reply)
@@ -80,11 +79,10 @@ def a_lost_reply_stays_pending() -> Patches:
     yield patch(ModelDelays.after_loss, after_loss)
 
 
-@mutant(
-    "A message is added while a reply is pending.",
-    breaks=("reply_follows_what_was_sent",),
-)
+@mutant("reply_follows_what_was_sent")
 def a_message_is_added_before_a_pending_reply() -> Patches:
+    """A message is added while a reply is pending."""
+
     def reads_messages(self: FrameRow) -> bool:
         return not self.open_call_ids
 
@@ -94,29 +92,30 @@ def a_message_is_added_before_a_pending_reply() -> Patches:
 # Limits and outages -----------------------------------------------------------------
 
 
-@mutant("Each delay is as long as the first.", breaks=("attempts_back_off",))
+@mutant("attempts_back_off")
 def attempts_do_not_back_off() -> Patches:
+    """Each delay is as long as the first."""
+
     def retry_delay(original: Original) -> Any:
         return original(failed_requests=1)
 
     yield patch(model_delays.retry_delay, retry_delay)
 
 
-@mutant(
-    "The end of a wait forgets the failures before it.", breaks=("attempts_back_off",)
-)
+@mutant("attempts_back_off")
 def failures_are_forgotten() -> Patches:
+    """The end of a wait forgets the failures before it."""
+
     def after_error(original: Original, frame: FrameRow) -> Any:
         return original(frame=replace(frame, failed_requests=0))
 
     yield patch(ModelDelays.after_error, after_error)
 
 
-@mutant(
-    "A frame that waits for its model stays in the plan.",
-    breaks=("suspended_frame_asks_no_model",),
-)
+@mutant("suspended_frame_asks_no_model")
 def a_suspended_frame_stays_in_the_plan() -> Patches:
+    """A frame that waits for its model stays in the plan."""
+
     def put_wait(original: Original, self: Draft, row: Wait) -> None:
         original()
         if row.frame_id:
@@ -125,30 +124,30 @@ def a_suspended_frame_stays_in_the_plan() -> Patches:
     yield patch(Draft.put_wait, put_wait)
 
 
-@mutant(
-    "A frame whose model is limited may be asked by the next worker.",
-    breaks=("timers_end_in_time",),
-)
+@mutant("timers_end_in_time")
 def each_resume_asks_a_limited_model() -> Patches:
+    """A frame whose model is limited may be asked by the next worker."""
+
     def is_past_deadline(original: Original, wait: Wait) -> Any:
         return wait.rules.may_wake or original()
 
     yield patch(deadlines.is_past_deadline, is_past_deadline)
 
 
-@mutant("A wait for a model has no marker.", breaks=("no_run_stranded",))
+@mutant("no_run_stranded")
 def a_wait_for_a_model_has_no_marker() -> Patches:
+    """A wait for a model has no marker."""
+
     def deadline_marker(original: Original, wait: Wait) -> Any:
         return None if wait.rules.may_wake else original()
 
     yield patch(markers.deadline_marker, deadline_marker)
 
 
-@mutant(
-    "One limited model stops all frames of its run.",
-    breaks=("siblings_of_a_suspended_frame_go_on",),
-)
+@mutant("siblings_of_a_suspended_frame_go_on")
 def a_limited_model_stops_its_siblings() -> Patches:
+    """One limited model stops all frames of its run."""
+
     def apply(original: Original, self: RunLoop, event: Event) -> None:
         original()
         if isinstance(event, ModelDelayed):

@@ -1,10 +1,12 @@
 """A mutant: one deliberate bug in the protocol, and the laws that must notice it.
 
-A mutant is a generator of patches. Each patch names the function that it replaces by
-the function itself, never by a string:
+A mutant is a generator of patches. Its docstring says what is wrong. Each patch names
+the function that it replaces by the function itself, never by a string:
 
-    @mutant("A decision is recorded twice.", breaks=("one_decision",))
+    @mutant("one_decision")
     def a_decision_is_recorded_twice() -> Patches:
+        '''A decision is recorded twice.'''
+
         async def record(original: Original, decision: Decision) -> Any:
             await original()
             return await original(decision=replace(decision, id="2"))
@@ -272,6 +274,9 @@ class Mutant:
         if len(set(places)) != len(places):
             msg = f"mutant {self.name} patches one place twice"
             raise InvalidMutantError(msg)
+        if not self.description:
+            msg = f"mutant {self.name} has no docstring that says what is wrong"
+            raise InvalidMutantError(msg)
         if not self.breaks or not LAWS.keys() >= {*self.breaks}:
             msg = f"mutant {self.name} breaks {self.breaks}: not all of them are laws"
             raise InvalidMutantError(msg)
@@ -304,23 +309,29 @@ def applied_patches(patches: Patches) -> Generator[None]:
 
 
 def mutant(
-    description: str,
-    *,
-    breaks: tuple[str, ...],
+    *breaks: str,
     condition: Callable[[], Patches] = _no_patches,
     family: Family = GENERAL,
 ) -> Callable[[Callable[[], Patches]], Mutant]:
-    """Make a checked mutant of a generator of patches, with the generator's name.
+    """Make a checked mutant of a generator of patches.
+
+    It has the generator's name, and the sentence of its docstring as its description.
+
+    Args:
+        breaks: The names of the laws of which at least one must break.
+        condition: See `Mutant`.
+        family: The family of schedules that notice it.
 
     Raises:
         InvalidMutantError: A function to replace does not exist or has other
-            parameters, one place is patched twice, or `breaks` names no law.
+            parameters, one place is patched twice, `breaks` names no law, or there is
+            no docstring.
     """
 
     def register(patches: Callable[[], Patches]) -> Mutant:
         made = Mutant(
             name=patches.__name__,
-            description=description,
+            description=" ".join((patches.__doc__ or "").split()),
             breaks=breaks,
             patches=patches,
             condition=condition,

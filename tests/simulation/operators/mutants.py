@@ -27,34 +27,32 @@ from tests.simulation.mutants.mutant import (
 mutant = mutants_of(OPERATORS)
 
 
-@mutant("A paused run goes on.", breaks=("paused_run_begins_nothing",))
+@mutant("paused_run_begins_nothing")
 def a_paused_run_goes_on() -> Patches:
+    """A paused run goes on."""
     yield returns(RunState.is_suspended, value=False)
 
 
-@mutant(
-    "The request of an operator has no marker.",
-    breaks=("cancelled_agent_ends", "no_run_stranded"),
-)
+@mutant("cancelled_agent_ends", "no_run_stranded")
 def a_request_of_an_operator_has_no_marker() -> Patches:
+    """The request of an operator has no marker."""
+
     async def create(original: Original, marker: Marker) -> Any:
         return None if marker.reason == "o" else await original()
 
     yield patch(markers.create, create)
 
 
-@mutant(
-    "A run does not take in the requests of operators.",
-    breaks=("cancelled_agent_ends",),
-)
+@mutant("cancelled_agent_ends")
 def requests_of_operators_are_not_taken_in() -> Patches:
+    """A run does not take in the requests of operators."""
     yield gives_back(with_operator_requests, "state")
 
 
-@mutant(
-    "A cancelled agent is marked, and goes on.", breaks=("cancelled_call_never_begins",)
-)
+@mutant("cancelled_call_never_begins")
 def a_cancelled_agent_goes_on() -> Patches:
+    """A cancelled agent is marked, and goes on."""
+
     def with_cancelled_call(
         original: Original, state: RunState, call_id: str, reason: str
     ) -> Any:
@@ -66,10 +64,10 @@ def a_cancelled_agent_goes_on() -> Patches:
     yield patch(operator_changes.with_cancelled_call, with_cancelled_call)
 
 
-@mutant(
-    "The waits of a cancelled call have no decision.", breaks=("ended_by_its_decision",)
-)
+@mutant("ended_by_its_decision")
 def waits_of_a_cancelled_call_stay_undecided() -> Patches:
+    """The waits of a cancelled call have no decision."""
+
     async def close_waits(original: Original, door: Door | None) -> None:
         if door != OPERATOR:
             await original()

@@ -37,19 +37,16 @@ mutant = mutants_of(POLICY)
 # Which grants stand -----------------------------------------------------------------
 
 
-@mutant(
-    "A revocation is ignored.",
-    breaks=("no_call_begins_unasked", "no_agent_is_entered_unasked"),
-)
+@mutant("no_call_begins_unasked", "no_agent_is_entered_unasked")
 def a_revocation_is_ignored() -> Patches:
+    """A revocation is ignored."""
     yield gives_back(rule_approvals.with_revocations, "state")
 
 
-@mutant(
-    "A revocation whose number is taken counts as recorded.",
-    breaks=("acknowledged_revocations_are_kept",),
-)
+@mutant("acknowledged_revocations_are_kept")
 def a_revocation_under_a_taken_number_is_a_success() -> Patches:
+    """A revocation whose number is taken counts as recorded."""
+
     async def post(objects: Objects, run_id: str, revocation: Revocation) -> Revocation:
         numbers = await REVOCATIONS.numbers(objects, run_id)
         await run_grants._check_has_grant(objects, run_id, revocation)
@@ -82,39 +79,38 @@ def _covers(change: str) -> Patches:
     yield patch(rule_approvals.covering_grant, covering_grant)
 
 
-@mutant("A grant has no end.", breaks=("no_call_begins_unasked",))
+@mutant("no_call_begins_unasked")
 def a_grant_has_no_end() -> Patches:
+    """A grant has no end."""
     yield from _covers("until")
 
 
-@mutant(
-    "A grant covers the calls of all agents of its run.",
-    breaks=("no_call_begins_unasked",),
-)
+@mutant("no_call_begins_unasked")
 def a_grant_covers_every_place() -> Patches:
+    """A grant covers the calls of all agents of its run."""
     yield from _covers("path")
 
 
-@mutant(
-    "A grant covers a tool with another contract.", breaks=("no_call_begins_unasked",)
-)
+@mutant("no_call_begins_unasked")
 def a_grant_covers_a_changed_tool() -> Patches:
+    """A grant covers a tool with another contract."""
+
     def grant_contract(tool: ToolProtocol) -> str:
         return tool.name
 
     yield patch(rule_approvals._grant_contract, grant_contract)
 
 
-@mutant("The schema of a grant is not compared.", breaks=("no_call_begins_unasked",))
+@mutant("no_call_begins_unasked")
 def a_grant_covers_all_arguments() -> Patches:
+    """The schema of a grant is not compared."""
     yield returns(rule_approvals._matches, value=True)
 
 
-@mutant(
-    "The schema of a grant is lost when the run keeps it.",
-    breaks=("grants_come_from_approvals", "no_call_begins_unasked"),
-)
+@mutant("grants_come_from_approvals", "no_call_begins_unasked")
 def a_kept_grant_has_no_schema() -> Patches:
+    """The schema of a grant is lost when the run keeps it."""
+
     def given_grants(original: Original) -> Any:
         return tuple(
             replace(each, grant=replace(each.grant, arguments_json=None))
@@ -124,8 +120,10 @@ def a_kept_grant_has_no_schema() -> Patches:
     yield patch(rule_approvals.given_grants, given_grants)
 
 
-@mutant("Every grant covers every sub-agent.", breaks=("no_agent_is_entered_unasked",))
+@mutant("no_agent_is_entered_unasked")
 def every_grant_covers_a_sub_agent() -> Patches:
+    """Every grant covers every sub-agent."""
+
     def covering_grant(original: Original, state: RunState, tool: ToolProtocol) -> Any:
         if tool.sub_agent is not None and state.run.grants:
             return state.run.grants[-1]
@@ -137,11 +135,10 @@ def every_grant_covers_a_sub_agent() -> Patches:
 # Rules ------------------------------------------------------------------------------
 
 
-@mutant(
-    "The decision of a rule is recorded as that of a person.",
-    breaks=("rules_decide_under_their_names",),
-)
+@mutant("rules_decide_under_their_names")
 def a_rule_is_recorded_as_a_person() -> Patches:
+    """The decision of a rule is recorded as that of a person."""
+
     def rule_decision(original: Original) -> Any:
         decision = original()
         return replace(decision, rule=None, door="python", by="operator")
@@ -149,11 +146,10 @@ def a_rule_is_recorded_as_a_person() -> Patches:
     yield patch(recorded_decisions.rule_decision, rule_decision)
 
 
-@mutant(
-    "A rule decides although the store refused its record.",
-    breaks=("no_call_begins_unasked", "rules_decide_under_their_names"),
-)
+@mutant("no_call_begins_unasked", "rules_decide_under_their_names")
 def a_rule_decides_without_its_record() -> Patches:
+    """A rule decides although the store refused its record."""
+
     async def record(original: Original) -> None:
         with suppress(StoreError):
             await original()
@@ -161,10 +157,10 @@ def a_rule_decides_without_its_record() -> Patches:
     yield patch(recorded_decisions.record, record)
 
 
-@mutant(
-    "The denial of a rule leaves no record.", breaks=("rules_decide_under_their_names",)
-)
+@mutant("rules_decide_under_their_names")
 def a_denial_of_a_rule_leaves_no_record() -> Patches:
+    """The denial of a rule leaves no record."""
+
     async def record(original: Original, decision: Decision) -> None:
         if decision.kind != "deny":
             await original()
@@ -172,11 +168,10 @@ def a_denial_of_a_rule_leaves_no_record() -> Patches:
     yield patch(recorded_decisions.record, record)
 
 
-@mutant(
-    "A rule never denies.",
-    breaks=("no_call_begins_unasked", "denied_by_its_rule_never_runs"),
-)
+@mutant("no_call_begins_unasked", "denied_by_its_rule_never_runs")
 def a_rule_never_denies() -> Patches:
+    """A rule never denies."""
+
     async def rule(original: Original, verdict: bool | Approve | Deny) -> Any:
         if isinstance(verdict, Deny):
             verdict = Approve()
@@ -193,14 +188,13 @@ def a_rule_never_denies() -> Patches:
 # Checks and edits -------------------------------------------------------------------
 
 
-@mutant(
-    "An approved call is not checked again before it begins.",
-    breaks=("refused_by_its_check_never_runs",),
-)
+@mutant("refused_by_its_check_never_runs")
 def an_approved_call_is_not_checked_again() -> Patches:
+    """An approved call is not checked again before it begins."""
     yield skip(Admission._recheck)
 
 
-@mutant("Every argument of a call can be edited.", breaks=("fixed_arguments_stay",))
+@mutant("fixed_arguments_stay")
 def every_argument_can_be_edited() -> Patches:
+    """Every argument of a call can be edited."""
     yield skip(waits.find_fixed_argument)

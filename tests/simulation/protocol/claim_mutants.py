@@ -29,45 +29,38 @@ from tests.simulation.mutants.mutant import (
 
 
 @mutant(
-    "A claim that has not ended is taken over.",
-    breaks=(
-        "started_once",
-        "finished_never_runs_again",
-        "turn_asked_once",
-        "same_end_as_uninterrupted",
-    ),
+    "started_once",
+    "finished_never_runs_again",
+    "turn_asked_once",
+    "same_end_as_uninterrupted",
 )
 def a_live_claim_is_taken_over() -> Patches:
+    """A claim that has not ended is taken over."""
     yield skip(claims.check_free)
 
 
-@mutant(
-    "A call starts without a check of the time that is left of the claim.",
-    breaks=("nothing_starts_without_claim",),
-)
+@mutant("nothing_starts_without_claim")
 def clock_is_not_checked() -> Patches:
+    """A call starts without a check of the time that is left of the claim."""
     yield returns(Lease.can_start_action, value=True)
 
 
-@mutant(
-    "A claim is never renewed, and work continues after its end.",
-    breaks=("nothing_starts_without_claim",),
-)
+@mutant("nothing_starts_without_claim")
 def a_claim_is_never_renewed() -> Patches:
+    """A claim is never renewed, and work continues after its end."""
     yield returns(Lease.can_start_action, value=True)
     yield skip(StoreJournal.seconds_to_renewal)
 
 
 @mutant(
-    "A claim is renewed although its commit lost.",
-    breaks=(
-        "nothing_starts_without_claim",
-        "turn_asked_once",
-        "started_once",
-        "finished_never_runs_again",
-    ),
+    "nothing_starts_without_claim",
+    "turn_asked_once",
+    "started_once",
+    "finished_never_runs_again",
 )
 def a_claim_is_renewed_without_a_check() -> Patches:
+    """A claim is renewed although its commit lost."""
+
     async def commit(original: Original, self: StoreJournal) -> Any:
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         try:
@@ -81,11 +74,10 @@ def a_claim_is_renewed_without_a_check() -> Patches:
     yield patch(StoreJournal.commit, commit)
 
 
-@mutant(
-    "A claim is measured from its reply, not from before its request.",
-    breaks=("nothing_starts_without_claim",),
-)
+@mutant("nothing_starts_without_claim")
 def a_claim_is_measured_from_its_reply() -> Patches:
+    """A claim is measured from its reply, not from before its request."""
+
     async def commit(original: Original, self: StoreJournal) -> Any:
         asked = await original()
         self._lease = Lease.start_now(self._ports.clock, self._lease_seconds)
@@ -94,31 +86,26 @@ def a_claim_is_measured_from_its_reply() -> Patches:
     yield patch(StoreJournal.commit, commit)
 
 
-@mutant(
-    "A claim is used to its last moment, although clocks differ.",
-    breaks=("nothing_starts_without_claim",),
-    condition=clocks_differ_and_workers_freeze,
-)
+@mutant("nothing_starts_without_claim", condition=clocks_differ_and_workers_freeze)
 def a_claim_is_used_to_its_last_moment() -> Patches:
+    """A claim is used to its last moment, although clocks differ."""
+
     def can_start_action(self: Lease) -> bool:
         return self.seconds_left > 0
 
     yield patch(Lease.can_start_action, can_start_action)
 
 
-@mutant(
-    "A worker whose clock is wrong claims the run anyway.",
-    breaks=("not_expired_early",),
-)
+@mutant("not_expired_early")
 def a_wrong_clock_is_not_refused() -> Patches:
+    """A worker whose clock is wrong claims the run anyway."""
     yield skip(claims.check_clock)
 
 
-@mutant(
-    "Arrivals guard a claim, so that no guard tells the store's time.",
-    breaks=("not_expired_early", "nothing_starts_without_claim", "no_run_stranded"),
-)
+@mutant("not_expired_early", "nothing_starts_without_claim", "no_run_stranded")
 def arrivals_guard_a_claim_with_a_wrong_clock() -> Patches:
+    """Arrivals guard a claim, so that no guard tells the store's time."""
+
     async def ensure_guarded(original: Original, self: StoreJournal) -> None:
         self._guarding_markers = self._guarding_markers or self._arrival_markers
         await original()
@@ -126,27 +113,26 @@ def arrivals_guard_a_claim_with_a_wrong_clock() -> Patches:
     yield patch(StoreJournal.ensure_guarded, ensure_guarded)
 
 
-@mutant("Attempts are not counted.", breaks=("no_run_stranded",))
+@mutant("no_run_stranded")
 def attempts_are_not_counted() -> Patches:
+    """Attempts are not counted."""
     yield returns(claims.next_attempt, 1)
 
 
-@mutant(
-    "Progress does not reset the number of attempts.",
-    breaks=("gives_up_only_without_progress",),
-)
+@mutant("gives_up_only_without_progress")
 def progress_does_not_reset_attempts() -> Patches:
+    """Progress does not reset the number of attempts."""
+
     async def commit(original: Original) -> Any:
         return await original(progressed=False)
 
     yield patch(StoreJournal.commit, commit)
 
 
-@mutant(
-    "A run keeps its claim while it is suspended.",
-    breaks=("same_end_as_uninterrupted", "no_run_stranded"),
-)
+@mutant("same_end_as_uninterrupted", "no_run_stranded")
 def a_suspended_run_keeps_its_claim() -> Patches:
+    """A run keeps its claim while it is suspended."""
+
     def released(original: Original, state: RunState) -> Any:
         without_claim = original()
         run = replace(without_claim.run, claim=state.run.claim)
@@ -155,11 +141,10 @@ def a_suspended_run_keeps_its_claim() -> Patches:
     yield patch(claims.released, released)
 
 
-@mutant(
-    "A worker that loses the number of the last version returns its outcome anyway.",
-    breaks=("notified_after_commit", "listed_waits_are_open", "versions_are_linear"),
-)
+@mutant("notified_after_commit", "listed_waits_are_open", "versions_are_linear")
 def outcome_is_returned_without_its_version() -> Patches:
+    """A worker that loses the number of the last version returns its outcome anyway."""
+
     async def commit_and_release(
         original: Original, self: StoreJournal, state: RunState
     ) -> None:
@@ -172,20 +157,16 @@ def outcome_is_returned_without_its_version() -> Patches:
     yield patch(StoreJournal.commit_and_release, commit_and_release)
 
 
-@mutant(
-    "A worker does not check whether its run was cancelled.",
-    breaks=("cancellation_noticed_soon",),
-)
+@mutant("cancellation_noticed_soon")
 def cancellation_is_not_checked() -> Patches:
+    """A worker does not check whether its run was cancelled."""
     yield skip(read_cancel_request, only_in=(journal, run_requests))
 
 
-@mutant(
-    "A worker that gives a run up closes its waits before it has a claim.",
-    breaks=("cancelled_with_its_run",),
-    condition=giving_up_is_slow,
-)
+@mutant("cancelled_with_its_run", condition=giving_up_is_slow)
 def waits_are_closed_before_giving_up_is_claimed() -> Patches:
+    """A worker that gives a run up closes its waits before it has a claim."""
+
     async def apply_arrivals(
         original: Original,
         self: Worker,

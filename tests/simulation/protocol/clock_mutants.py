@@ -64,21 +64,16 @@ def starters_die_late_and_some_sweepers_trust_their_clocks() -> Patches:
 # Clocks -----------------------------------------------------------------------------
 
 
-@mutant(
-    "A sweep dates markers by the clock of its machine.",
-    breaks=("no_run_stranded",),
-    condition=starters_die_late_and_dates_are_never_checked,
-)
+@mutant("no_run_stranded", condition=starters_die_late_and_dates_are_never_checked)
 def sweeps_trust_their_own_clock() -> Patches:
+    """A sweep dates markers by the clock of its machine."""
     yield skip(StoreClock.observe)
 
 
-@mutant(
-    "A marker that means now is dated by the clock of its maker.",
-    breaks=("no_run_stranded",),
-    condition=dates_are_never_checked,
-)
+@mutant("no_run_stranded", condition=dates_are_never_checked)
 def now_is_dated_by_a_clock() -> Patches:
+    """A marker that means now is dated by the clock of its maker."""
+
     def new_marker(
         run_id: str, reason: str, target: str, due: datetime | None, nonce: str
     ) -> Marker:
@@ -89,38 +84,32 @@ def now_is_dated_by_a_clock() -> Patches:
 
 
 @mutant(
-    "A marker that a wrong clock dated too late is never found.",
-    breaks=("no_run_stranded",),
-    condition=starters_die_late_and_some_sweepers_trust_their_clocks,
+    "no_run_stranded", condition=starters_die_late_and_some_sweepers_trust_their_clocks
 )
 def misdated_markers_are_not_found() -> Patches:
+    """A marker that a wrong clock dated too late is never found."""
     yield from dates_are_never_checked()
 
 
-@mutant(
-    "A sweep postpones a run for all others because of its own wrong clock.",
-    breaks=("only_able_workers_postpone",),
-)
+@mutant("only_able_workers_postpone")
 def own_errors_postpone_a_run() -> Patches:
+    """A sweep postpones a run for all others because of its own wrong clock."""
     yield returns(sweeping._is_of_this_process, value=False)
 
 
-@mutant(
-    "A decision has the time of its decider's clock.",
-    breaks=("approval_not_too_old_for_the_store",),
-)
+@mutant("approval_not_too_old_for_the_store")
 def decisions_trust_the_deciders_clock() -> Patches:
+    """A decision has the time of its decider's clock."""
     yield gives_back(decisions._time_of_record, "now")
 
 
 # Runs whose code raises -------------------------------------------------------------
 
 
-@mutant(
-    "A sweep looks at one run after the other, and an exception of one ends it.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def a_poison_run_ends_the_sweep() -> Patches:
+    """A sweep looks at one run after the other, and an exception of one ends it."""
+
     async def sweep(self: Sweeper) -> SweepResult:
         due = (await self.due_runs()).markers_by_run
         for run_id in sorted(due):
@@ -140,11 +129,10 @@ def a_poison_run_ends_the_sweep() -> Patches:
 # Releases and repairs ---------------------------------------------------------------
 
 
-@mutant(
-    "A worker that stops before its run suspends does not publish the new waits.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def waits_of_an_unfinished_run_are_not_published() -> Patches:
+    """A worker that stops before its run suspends does not publish the new waits."""
+
     async def release_unfinished(
         self: Publisher,
         journal: StoreJournal,
@@ -159,12 +147,11 @@ def waits_of_an_unfinished_run_are_not_published() -> Patches:
     yield patch(Publisher.release_unfinished, release_unfinished)
 
 
-@mutant(
-    "A sweep deletes the markers of a process that died after its version, and does "
-    "not repair the wait objects.",
-    breaks=("listed_waits_are_open", "no_run_stranded"),
-)
+@mutant("listed_waits_are_open", "no_run_stranded")
 def leftover_markers_are_deleted_without_a_repair() -> Patches:
+    """A sweep deletes the markers of a process that died after its version, and does
+    not repair the wait objects."""
+
     async def repair(self: RunSweep, due_markers: list[Marker]) -> None:
         newest = await self.worker.versions.load_newest()
         if newest.state.run.claim is None:
@@ -173,12 +160,10 @@ def leftover_markers_are_deleted_without_a_repair() -> Patches:
     yield patch(RunSweep._repair, repair)
 
 
-@mutant(
-    "A machine with a slow clock waits for the end of a claim that ended long ago.",
-    breaks=("no_foreign_errors",),
-    family=THREADS,
-)
+@mutant("no_foreign_errors", family=THREADS)
 def a_slow_clock_makes_a_claim_endless() -> Patches:
+    """A machine with a slow clock waits for the end of a claim that ended long ago."""
+
     async def check_free(self: StoreClock, run: RunRow) -> None:
         claims.check_free(run, self.now())
 

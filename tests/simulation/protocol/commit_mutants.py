@@ -33,27 +33,21 @@ def _without(prefix: str) -> Patches:
     yield patch(Publisher._together, together)
 
 
-@mutant(
-    "A commit deletes the guard of a version and does not create its wait objects.",
-    breaks=("no_run_stranded", "listed_waits_are_open"),
-)
+@mutant("no_run_stranded", "listed_waits_are_open")
 def a_commit_forgets_wait_objects() -> Patches:
+    """A commit deletes the guard of a version and does not create its wait objects."""
     yield from _without(layout.WAITS_PREFIX)
 
 
-@mutant(
-    "A commit deletes the guard of a version and creates no marker for a deadline.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def a_commit_forgets_deadlines() -> Patches:
+    """A commit deletes the guard of a version and creates no marker for a deadline."""
     yield from _without(layout.MARKERS_PREFIX)
 
 
-@mutant(
-    "A commit ends a run and does not list it among the ended runs.",
-    breaks=("runs_are_found",),
-)
+@mutant("runs_are_found")
 def a_commit_forgets_the_index() -> Patches:
+    """A commit ends a run and does not list it among the ended runs."""
     yield from _without(run_index.INDEX_PREFIX)
 
 
@@ -75,19 +69,19 @@ def _without_markers(part_of_key: str, changes: Changes) -> Changes:
     return changes._replace(also=kept)
 
 
-@mutant("A claim comes without the marker that guards it.", breaks=("no_run_stranded",))
+@mutant("no_run_stranded")
 def a_commit_forgets_the_guard_of_a_claim() -> Patches:
+    """A claim comes without the marker that guards it."""
     yield from _changed(partial(_without_markers, "/v/"))
 
 
-@mutant("A decision comes without its marker.", breaks=("no_run_stranded",))
+@mutant("no_run_stranded")
 def a_commit_forgets_the_marker_of_a_decision() -> Patches:
+    """A decision comes without its marker."""
     yield from _changed(partial(_without_markers, "/in/d-"))
 
 
-@mutant(
-    "A commit compares no clocks, so a machine with a wrong clock claims a new run.",
-    breaks=("no_run_stranded", "runs_are_found"),
-)
+@mutant("no_run_stranded", "runs_are_found")
 def a_commit_compares_no_clocks() -> Patches:
+    """A commit compares no clocks, so a machine with a wrong clock claims a new run."""
     yield from _changed(lambda changes: changes._replace(between=None))

@@ -58,19 +58,15 @@ def _not_saved_at_once(*kinds: type[Event]) -> Patches:
     yield patch(RunLoop._apply, apply)
 
 
-@mutant(
-    "The result of a call that may not be repeated is committed with the next turn.",
-    breaks=("model_reads_committed_messages",),
-)
+@mutant("model_reads_committed_messages")
 def result_is_committed_with_the_next_turn() -> Patches:
+    """The result of a call that may not be repeated is committed with the next turn."""
     yield from _not_saved_at_once(CallReturned, CallRaised)
 
 
-@mutant(
-    "A model's reply is committed with the next event.",
-    breaks=("model_reads_committed_messages",),
-)
+@mutant("model_reads_committed_messages")
 def model_reply_is_committed_too_late() -> Patches:
+    """A model's reply is committed with the next event."""
     yield from _not_saved_at_once(ModelReplied)
 
 
@@ -84,32 +80,27 @@ def _started_before_commit(*kinds: type[AskModel | RunTool]) -> Patches:
     yield patch(RunLoop._launch_actions, launch_actions)
 
 
-@mutant(
-    "A call runs while its intent is being committed.",
-    breaks=("started_once", "finished_never_runs_again", "executed_equals_approved"),
-)
+@mutant("started_once", "finished_never_runs_again", "executed_equals_approved")
 def call_runs_before_its_intent_is_committed() -> Patches:
+    """A call runs while its intent is being committed."""
     yield from _started_before_commit(RunTool)
 
 
-@mutant(
-    "A model is asked while the results that it reads are being committed.",
-    breaks=("model_reads_committed_messages",),
-)
+@mutant("model_reads_committed_messages")
 def model_is_asked_before_results_are_committed() -> Patches:
+    """A model is asked while the results that it reads are being committed."""
     yield from _started_before_commit(AskModel)
 
 
 @mutant(
-    "A commit counts events as durable that came after it began.",
-    breaks=(
-        "model_reads_committed_messages",
-        "started_once",
-        "finished_never_runs_again",
-        "turn_asked_once",
-    ),
+    "model_reads_committed_messages",
+    "started_once",
+    "finished_never_runs_again",
+    "turn_asked_once",
 )
 def commit_counts_later_events_as_durable() -> Patches:
+    """A commit counts events as durable that came after it began."""
+
     async def save(original: Original, self: RunLoop) -> Any:
         asked = await original()
         self._last_event_saved = self._last_event_to_save
@@ -119,15 +110,13 @@ def commit_counts_later_events_as_durable() -> Patches:
 
 
 @mutant(
-    "Calls begin before the run is claimed.",
-    breaks=(
-        "started_once",
-        "finished_never_runs_again",
-        "turn_asked_once",
-        "executed_equals_approved",
-    ),
+    "started_once",
+    "finished_never_runs_again",
+    "turn_asked_once",
+    "executed_equals_approved",
 )
 def calls_begin_before_the_claim() -> Patches:
+    """Calls begin before the run is claimed."""
     yield from _started_before_commit(AskModel, RunTool)
     yield returns(StoreJournal.can_start_action, value=True)
 
@@ -135,11 +124,11 @@ def calls_begin_before_the_claim() -> Patches:
 # After a crash ----------------------------------------------------------------------
 
 
-@mutant(
-    "After a crash every started call runs again, also one that may not be repeated.",
-    breaks=("started_once", "finished_never_runs_again"),
-)
+@mutant("started_once", "finished_never_runs_again")
 def a_started_call_is_ready_after_a_takeover() -> Patches:
+    """After a crash every started call runs again, also one that may not be
+    repeated."""
+
     def with_interrupted_calls(state: RunState) -> RunState:
         for call in list(state.calls.values()):
             if isinstance(call.state, Started):
@@ -149,11 +138,10 @@ def a_started_call_is_ready_after_a_takeover() -> Patches:
     yield patch(ArrivalReducer.with_interrupted_calls, with_interrupted_calls)
 
 
-@mutant(
-    "After a crash a started call counts as failed, by a guess.",
-    breaks=("same_end_as_uninterrupted", "finished_never_runs_again", "started_once"),
-)
+@mutant("same_end_as_uninterrupted", "finished_never_runs_again", "started_once")
 def a_started_call_is_guessed_to_have_failed() -> Patches:
+    """After a crash a started call counts as failed, by a guess."""
+
     def with_interrupted_calls(state: RunState) -> RunState:
         for call in list(state.calls.values()):
             if isinstance(call.state, Started):
@@ -171,11 +159,10 @@ def _changed_tool_context(change: ContextChange) -> Patches:
     yield patch(Performer._tool_context, tool_context)
 
 
-@mutant(
-    "Each attempt of a call has its own idempotency key.",
-    breaks=("idempotency_key_stable",),
-)
+@mutant("idempotency_key_stable")
 def an_attempt_has_a_new_key() -> Patches:
+    """Each attempt of a call has its own idempotency key."""
+
     def with_new_key(context: ToolContext, call: CallRow) -> ToolContext:
         key = f"{context.idempotency_key}-{call.attempts}"
         return replace(context, idempotency_key=key)
@@ -183,8 +170,10 @@ def an_attempt_has_a_new_key() -> Patches:
     yield from _changed_tool_context(with_new_key)
 
 
-@mutant("The fence of a tool never grows.", breaks=("idempotency_key_stable",))
+@mutant("idempotency_key_stable")
 def fence_never_grows() -> Patches:
+    """The fence of a tool never grows."""
+
     def with_first_fence(context: ToolContext, call: CallRow) -> ToolContext:
         del call
         return replace(context, fence=1)
@@ -199,11 +188,9 @@ def _transcripts_unchecked() -> Patches:
     yield skip(TranscriptCheck.violation_at_end)
 
 
-@mutant(
-    "Results are appended in the order in which the calls ended, unchecked.",
-    breaks=("transcripts_valid", "same_end_as_uninterrupted"),
-)
+@mutant("transcripts_valid", "same_end_as_uninterrupted")
 def results_are_in_completion_order() -> Patches:
+    """Results are appended in the order in which the calls ended, unchecked."""
     ended: list[str] = []
 
     def apply(original: Original, event: Event) -> None:
@@ -221,11 +208,10 @@ def results_are_in_completion_order() -> Patches:
     yield from _transcripts_unchecked()
 
 
-@mutant(
-    "A message is added between a call and its result, unchecked.",
-    breaks=("transcripts_valid",),
-)
+@mutant("transcripts_valid")
 def message_is_between_a_call_and_its_result() -> Patches:
+    """A message is added between a call and its result, unchecked."""
+
     def add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         draft.put_run(replace(draft.run, last_inbox_number=event.number))
         draft.append(ROOT_FRAME_ID, event.message)
@@ -252,8 +238,10 @@ def message_is_between_a_call_and_its_result() -> Patches:
     yield from _transcripts_unchecked()
 
 
-@mutant("A message is added twice.", breaks=("each_message_once",))
+@mutant("each_message_once")
 def message_is_added_twice() -> Patches:
+    """A message is added twice."""
+
     def with_inbox_messages(
         original: Original, state: RunState, inbox_messages: tuple[InboxMessage, ...]
     ) -> Any:
@@ -272,19 +260,20 @@ def message_is_added_twice() -> Patches:
     yield patch(inbox_reader.with_inbox_messages, with_inbox_messages)
 
 
-@mutant("A message counts as read, but is never added.", breaks=("each_message_once",))
+@mutant("each_message_once")
 def a_message_is_lost() -> Patches:
+    """A message counts as read, but is never added."""
+
     def add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         draft.put_run(replace(draft.run, last_inbox_number=event.number))
 
     yield patch(threads._take_message, add_user_message)
 
 
-@mutant(
-    "An interrupted call that has begun is taken back like one that has not.",
-    breaks=("started_once", "finished_never_runs_again"),
-)
+@mutant("started_once", "finished_never_runs_again")
 def begun_call_is_taken_back() -> Patches:
+    """An interrupted call that has begun is taken back like one that has not."""
+
     def enter(self: CallGate) -> None:
         if self._closed or not self._may_begin():
             raise CallNotBegun
@@ -292,21 +281,19 @@ def begun_call_is_taken_back() -> Patches:
     yield patch(CallGate.enter, enter)
 
 
-@mutant(
-    "A run finishes without a last look at its inbox.",
-    breaks=("nothing_unread_at_the_end",),
-)
+@mutant("nothing_unread_at_the_end")
 def a_run_finishes_without_a_last_look() -> Patches:
+    """A run finishes without a last look at its inbox."""
     yield returns(RunLoop._would_finish, value=False)
 
 
 # Errors -----------------------------------------------------------------------------
 
 
-@mutant(
-    "Errors of the storage package reach the caller.", breaks=("no_foreign_errors",)
-)
+@mutant("no_foreign_errors")
 def errors_of_the_store_leak() -> Patches:
+    """Errors of the storage package reach the caller."""
+
     async def translate_errors(operation: Coroutine[Any, Any, T]) -> T:
         return await operation
 

@@ -43,20 +43,21 @@ def _no_marker_of_kind(kind: str) -> Patches:
 # A marker precedes the object that it guards ----------------------------------------
 
 
-@mutant("A claim has no guard.", breaks=("no_run_stranded",))
+@mutant("no_run_stranded")
 def a_claim_has_no_guard() -> Patches:
+    """A claim has no guard."""
     yield skip(StoreJournal.ensure_guarded)
 
 
-@mutant(
-    "A run is stored and not worked on, without a marker.", breaks=("no_run_stranded",)
-)
+@mutant("no_run_stranded")
 def an_enqueued_run_has_no_marker() -> Patches:
+    """A run is stored and not worked on, without a marker."""
     yield from _no_marker_of_kind(_PAUSE)
 
 
-@mutant("The guard of a claim is created after the claim.", breaks=("no_run_stranded",))
+@mutant("no_run_stranded")
 def a_guard_is_made_after_its_claim() -> Patches:
+    """The guard of a claim is created after the claim."""
     create_guard = StoreJournal.ensure_guarded
 
     async def check_still_newest(original: Original, self: StoreJournal) -> Any:
@@ -67,11 +68,10 @@ def a_guard_is_made_after_its_claim() -> Patches:
     yield patch(StoreJournal._check_still_newest, check_still_newest)
 
 
-@mutant(
-    "A claim deletes the markers of the arrivals that it is made for.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def arrival_markers_are_deleted_by_the_claim() -> Patches:
+    """A claim deletes the markers of the arrivals that it is made for."""
+
     async def check_still_newest(original: Original, self: StoreJournal) -> Any:
         for key in self._arrival_markers:
             await self._objects.delete(key)
@@ -80,11 +80,10 @@ def arrival_markers_are_deleted_by_the_claim() -> Patches:
     yield patch(StoreJournal._check_still_newest, check_still_newest)
 
 
-@mutant(
-    "The marker of a decision is created after the decision.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def a_marker_is_made_after_its_decision() -> Patches:
+    """The marker of a decision is created after the decision."""
+
     async def record_decision(
         original: Original, objects: Objects, proposed: Decision
     ) -> Any:
@@ -97,22 +96,22 @@ def a_marker_is_made_after_its_decision() -> Patches:
     yield patch(decisions.record_decision, record_decision)
 
 
-@mutant("A decision has no marker.", breaks=("no_run_stranded",))
+@mutant("no_run_stranded")
 def a_decision_has_no_marker() -> Patches:
+    """A decision has no marker."""
     yield from _no_marker_of_kind(_DECISION)
 
 
-@mutant(
-    "A cancel request has no marker.",
-    breaks=("no_run_stranded",),
-    condition=canceller_dies,
-)
+@mutant("no_run_stranded", condition=canceller_dies)
 def a_cancellation_has_no_marker() -> Patches:
+    """A cancel request has no marker."""
     yield from _no_marker_of_kind(_CANCEL_REQUEST)
 
 
-@mutant("Deadlines have no marker.", breaks=("no_run_stranded",))
+@mutant("no_run_stranded")
 def a_deadline_has_no_marker() -> Patches:
+    """Deadlines have no marker."""
+
     async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
         await waits.create(objects, new_waits)
 
@@ -122,11 +121,10 @@ def a_deadline_has_no_marker() -> Patches:
 # A marker is deleted when its reason is gone ----------------------------------------
 
 
-@mutant(
-    "A sweep deletes a guard whose number is taken, although a worker has the run.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def a_renewed_claim_loses_its_guard() -> Patches:
+    """A sweep deletes a guard whose number is taken, although a worker has the run."""
+
     async def process(
         original: Original, self: RunSweep, due_markers: list[Marker]
     ) -> Any:
@@ -140,12 +138,11 @@ def a_renewed_claim_loses_its_guard() -> Patches:
     yield patch(RunSweep.process, process)
 
 
-@mutant(
-    "A sweep deletes the markers of a run that does not exist yet or cannot advance.",
-    breaks=("no_run_stranded",),
-    condition=starters_die_late,
-)
+@mutant("no_run_stranded", condition=starters_die_late)
 def markers_of_a_blocked_run_are_deleted() -> Patches:
+    """A sweep deletes the markers of a run that does not exist yet or cannot
+    advance."""
+
     async def postpone(self: RunSweep, due_markers: list[Marker]) -> None:
         for marker in due_markers:
             await self.objects.delete(marker.key)
@@ -153,12 +150,10 @@ def markers_of_a_blocked_run_are_deleted() -> Patches:
     yield patch(RunSweep._postpone, postpone)
 
 
-@mutant(
-    "A sweep deletes the old marker before it creates the later one.",
-    breaks=("no_run_stranded",),
-    condition=starters_die_late,
-)
+@mutant("no_run_stranded", condition=starters_die_late)
 def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
+    """A sweep deletes the old marker before it creates the later one."""
+
     async def postpone(
         original: Original, self: RunSweep, due_markers: list[Marker]
     ) -> None:
@@ -169,11 +164,10 @@ def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
     yield patch(RunSweep._postpone, postpone)
 
 
-@mutant(
-    "A sweep deletes the due markers before it reads their run.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def markers_are_deleted_before_the_run_is_read() -> Patches:
+    """A sweep deletes the due markers before it reads their run."""
+
     async def process(
         original: Original, self: RunSweep, due_markers: list[Marker]
     ) -> Any:
@@ -184,11 +178,10 @@ def markers_are_deleted_before_the_run_is_read() -> Patches:
     yield patch(RunSweep.process, process)
 
 
-@mutant(
-    "The markers are deleted before the version that suspends the run is committed.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def markers_are_deleted_before_the_version() -> Patches:
+    """The markers are deleted before the version that suspends the run is committed."""
+
     async def commit_and_publish(
         original: Original, self: Publisher, journal: StoreJournal, arrived: Arrivals
     ) -> Any:
@@ -198,11 +191,10 @@ def markers_are_deleted_before_the_version() -> Patches:
     yield patch(Publisher.commit_and_publish, commit_and_publish)
 
 
-@mutant(
-    "A worker that suspends a run deletes all its markers, also the new ones.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def all_markers_of_a_run_are_removed() -> Patches:
+    """A worker that suspends a run deletes all its markers, also the new ones."""
+
     async def delete_markers(self: Publisher, journal: StoreJournal) -> None:
         run_id = journal._versions.run_id
         async for key in self.objects.all_keys(layout.MARKERS_PREFIX):
@@ -212,11 +204,10 @@ def all_markers_of_a_run_are_removed() -> Patches:
     yield patch(Publisher.delete_markers, delete_markers)
 
 
-@mutant(
-    "The second decider deletes the marker of the first decision.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def a_second_decider_removes_the_first_ones_marker() -> Patches:
+    """The second decider deletes the marker of the first decision."""
+
     async def record_decision(
         original: Original, objects: Objects, proposed: Decision
     ) -> Any:
@@ -228,11 +219,10 @@ def a_second_decider_removes_the_first_ones_marker() -> Patches:
     yield patch(decisions.record_decision, record_decision)
 
 
-@mutant(
-    "A worker that lost a claim deletes the guard of the winner.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def stale_worker_deletes_the_winners_guard() -> Patches:
+    """A worker that lost a claim deletes the guard of the winner."""
+
     async def delete_guards(self: StoreJournal) -> None:
         run_id = self._versions.run_id
         async for key in self._objects.all_keys(layout.MARKERS_PREFIX):
@@ -243,9 +233,8 @@ def stale_worker_deletes_the_winners_guard() -> Patches:
     yield patch(StoreJournal._delete_own_markers, delete_guards)
 
 
-@mutant(
-    "The guard of a run is deleted with its claim, without a check for new decisions.",
-    breaks=("no_run_stranded",),
-)
+@mutant("no_run_stranded")
 def due_decision_is_not_read() -> Patches:
+    """The guard of a run is deleted with its claim, without a check for new
+    decisions."""
     yield returns(readiness.arrivals_unblock, value=False)

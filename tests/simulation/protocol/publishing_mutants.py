@@ -35,11 +35,10 @@ _WAITS_STAY_OPEN = (
 # A version precedes the objects that follow from it ---------------------------------
 
 
-@mutant(
-    "Wait objects are created before the version that opens the waits.",
-    breaks=("listed_waits_are_open", "one_decision", "notified_after_commit"),
-)
+@mutant("listed_waits_are_open", "one_decision", "notified_after_commit")
 def waits_are_listed_before_their_version() -> Patches:
+    """Wait objects are created before the version that opens the waits."""
+
     async def commit_and_publish(
         original: Original, self: Publisher, before: RunState, state: RunState
     ) -> Any:
@@ -50,11 +49,10 @@ def waits_are_listed_before_their_version() -> Patches:
     yield patch(Publisher.commit_and_publish, commit_and_publish)
 
 
-@mutant(
-    "A wait is notified before the version that opens it is committed.",
-    breaks=("notified_after_commit",),
-)
+@mutant("notified_after_commit")
 def notification_precedes_the_version() -> Patches:
+    """A wait is notified before the version that opens it is committed."""
+
     async def commit_and_publish(
         original: Original, self: Publisher, before: RunState, state: RunState
     ) -> Any:
@@ -65,11 +63,10 @@ def notification_precedes_the_version() -> Patches:
     yield patch(Publisher.commit_and_publish, commit_and_publish)
 
 
-@mutant(
-    "A wait object is not deleted when its wait is over.",
-    breaks=("listed_waits_are_open", "ended_run_leaves_no_keys"),
-)
+@mutant("listed_waits_are_open", "ended_run_leaves_no_keys")
 def wait_object_is_not_deleted() -> Patches:
+    """A wait object is not deleted when its wait is over."""
+
     async def delete(original: Original, key: str) -> None:
         if not key.startswith(layout.WAITS_PREFIX):
             await original()
@@ -77,20 +74,17 @@ def wait_object_is_not_deleted() -> Patches:
     yield patch(Objects.delete, delete)
 
 
-@mutant(
-    "A wait object is created again without a check whether the wait was decided.",
-    breaks=("listed_waits_are_open", "ended_run_leaves_no_keys"),
-)
+@mutant("listed_waits_are_open", "ended_run_leaves_no_keys")
 def a_decided_wait_is_announced_again() -> Patches:
+    """A wait object is created again without a check whether the wait was decided."""
     yield patch(waits.recreate_missing, waits.create)
     yield returns(list_decided_wait_ids, [], only_in=(sweeping,))
 
 
-@mutant(
-    "Wait objects that a crash prevented are never created.",
-    breaks=("listed_waits_are_open", "no_run_stranded"),
-)
+@mutant("listed_waits_are_open", "no_run_stranded")
 def missing_wait_objects_are_not_recreated() -> Patches:
+    """Wait objects that a crash prevented are never created."""
+
     async def publish_again(notify: Notify | None, state: RunState) -> None:
         await publishing.notify_waits(notify, state.waits.values())
 
@@ -98,11 +92,10 @@ def missing_wait_objects_are_not_recreated() -> Patches:
     yield patch(publishing.publish_again, publish_again)
 
 
-@mutant(
-    "A wait whose worker died before it could notify is never notified.",
-    breaks=("open_waits_are_notified",),
-)
+@mutant("open_waits_are_notified")
 def waits_of_a_dead_worker_are_not_notified() -> Patches:
+    """A wait whose worker died before it could notify is never notified."""
+
     async def publish_again(objects: Objects, state: RunState) -> None:
         await publishing.publish_waits(objects, state.waits.values())
         await waits.recreate_missing(objects, state.waits.values())
@@ -113,16 +106,15 @@ def waits_of_a_dead_worker_are_not_notified() -> Patches:
 # Cancellation -----------------------------------------------------------------------
 
 
-@mutant("The waits of a cancelled run stay open.", breaks=_WAITS_STAY_OPEN)
+@mutant(*_WAITS_STAY_OPEN)
 def waits_of_an_ended_run_stay_open() -> Patches:
+    """The waits of a cancelled run stay open."""
     yield gives_back(RunEnder.close_waits_if_ended, "after")
 
 
-@mutant(
-    "The waits of a cancelled run are closed after its last version.",
-    breaks=_WAITS_STAY_OPEN,
-)
+@mutant(*_WAITS_STAY_OPEN)
 def waits_of_an_ended_run_are_closed_after_its_end() -> Patches:
+    """The waits of a cancelled run are closed after its last version."""
     close_waits = RunEnder.close_waits_if_ended
 
     async def commit_and_publish(
@@ -137,12 +129,10 @@ def waits_of_an_ended_run_are_closed_after_its_end() -> Patches:
     yield patch(Publisher.commit_and_publish, commit_and_publish)
 
 
-@mutant(
-    "The second cancel request deletes the marker of the first.",
-    breaks=("no_run_stranded",),
-    condition=two_cancellers_die,
-)
+@mutant("no_run_stranded", condition=two_cancellers_die)
 def a_second_cancellation_removes_the_first_ones_marker() -> Patches:
+    """The second cancel request deletes the marker of the first."""
+
     async def record_cancel_request(
         original: Original, objects: Objects, request: CancelRequest
     ) -> Any:

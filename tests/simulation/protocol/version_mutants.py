@@ -34,8 +34,10 @@ def _is_version(key: str) -> bool:
 # A number is taken once -------------------------------------------------------------
 
 
-@mutant("A version overwrites the one that has its number.", breaks=_TWO_HISTORIES)
+@mutant(*_TWO_HISTORIES)
 def a_version_is_overwritten() -> Patches:
+    """A version overwrites the one that has its number."""
+
     async def create(original: Original, self: Objects, key: str) -> Any:
         try:
             return await original()
@@ -48,11 +50,10 @@ def a_version_is_overwritten() -> Patches:
     yield patch(Objects.create, create)
 
 
-@mutant(
-    "A listing tells whether a number is free; then the version is written anyway.",
-    breaks=_TWO_HISTORIES,
-)
+@mutant(*_TWO_HISTORIES)
 def free_number_is_checked_by_a_listing() -> Patches:
+    """A listing tells whether a number is free; then the version is written anyway."""
+
     async def create(original: Original, self: Objects, key: str) -> Any:
         if not _is_version(key):
             return await original()
@@ -67,11 +68,11 @@ def free_number_is_checked_by_a_listing() -> Patches:
     yield patch(Objects.create, create)
 
 
-@mutant(
-    "A worker that lost a number takes the next one and does not read the run again.",
-    breaks=_TWO_HISTORIES,
-)
+@mutant(*_TWO_HISTORIES)
 def stale_worker_takes_the_next_number() -> Patches:
+    """A worker that lost a number takes the next one and does not read the run
+    again."""
+
     async def append(original: Original, self: Versions) -> Any:
         try:
             return await original()
@@ -81,11 +82,10 @@ def stale_worker_takes_the_next_number() -> Patches:
     yield patch(Versions.append, append)
 
 
-@mutant(
-    "A version counts from another root than its base.",
-    breaks=("no_foreign_errors", "no_run_stranded"),
-)
+@mutant("no_foreign_errors", "no_run_stranded")
 def a_run_changes_its_tree() -> Patches:
+    """A version counts from another root than its base."""
+
     async def append(original: Original, previous: LoadedVersion | None) -> Any:
         if previous is not None:
             tree = replace(previous.tree, root=previous.number)
@@ -95,11 +95,10 @@ def a_run_changes_its_tree() -> Patches:
     yield patch(Versions.append, append)
 
 
-@mutant(
-    "A worker that lost the number of its claim works anyway.",
-    breaks=("started_once", "finished_never_runs_again", "turn_asked_once"),
-)
+@mutant("started_once", "finished_never_runs_again", "turn_asked_once")
 def stale_worker_goes_on() -> Patches:
+    """A worker that lost the number of its claim works anyway."""
+
     async def commit(original: Original, self: StoreJournal) -> Any:
         try:
             return await original()
@@ -113,23 +112,21 @@ def stale_worker_goes_on() -> Patches:
     yield patch(StoreJournal.commit, commit)
 
 
-@mutant(
-    "All creates of a process have one maker's id, so that the object of one task "
-    "counts as a success for every other task.",
-    breaks=(*_TWO_HISTORIES, "one_decision"),
-)
+@mutant(*_TWO_HISTORIES, "one_decision")
 def all_creates_of_a_process_share_one_maker_id() -> Patches:
+    """All creates of a process have one maker's id, so that the object of one task
+    counts as a success for every other task."""
+
     def create(original: Original, maker: tuple[str, int]) -> Any:
         return original(maker=(maker[0], 0))
 
     yield patch(SimStore.create, create)
 
 
-@mutant(
-    "An object that exists counts as an earlier create of this process.",
-    breaks=(*_TWO_HISTORIES, "one_decision"),
-)
+@mutant(*_TWO_HISTORIES, "one_decision")
 def existing_object_counts_as_own_create() -> Patches:
+    """An object that exists counts as an earlier create of this process."""
+
     async def create(original: Original) -> Any:
         with suppress(AlreadyExists):
             return await original()
@@ -142,16 +139,15 @@ def existing_object_counts_as_own_create() -> Patches:
 
 
 @mutant(
-    "A create whose reply was lost counts as a success.",
-    breaks=(
-        "notified_after_commit",
-        "started_once",
-        "one_decision",
-        "versions_are_linear",
-        "no_run_stranded",
-    ),
+    "notified_after_commit",
+    "started_once",
+    "one_decision",
+    "versions_are_linear",
+    "no_run_stranded",
 )
 def lost_reply_counts_as_success() -> Patches:
+    """A create whose reply was lost counts as a success."""
+
     async def create(original: Original) -> Any:
         with suppress(Inconclusive):
             return await original()
@@ -160,11 +156,10 @@ def lost_reply_counts_as_success() -> Patches:
     yield patch(Objects.create, create)
 
 
-@mutant(
-    "A commit whose reply was lost counts as a failure, and the work continues.",
-    breaks=("started_once", "finished_never_runs_again", "turn_asked_once"),
-)
+@mutant("started_once", "finished_never_runs_again", "turn_asked_once")
 def lost_reply_counts_as_failure() -> Patches:
+    """A commit whose reply was lost counts as a failure, and the work continues."""
+
     async def commit(original: Original, self: StoreJournal) -> Any:
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         try:
@@ -176,11 +171,10 @@ def lost_reply_counts_as_failure() -> Patches:
     yield patch(StoreJournal.commit, commit)
 
 
-@mutant(
-    "After a lost reply the newest version counts as this worker's own.",
-    breaks=_TWO_HISTORIES,
-)
+@mutant(*_TWO_HISTORIES)
 def newest_version_counts_as_own_after_a_lost_reply() -> Patches:
+    """After a lost reply the newest version counts as this worker's own."""
+
     async def append(original: Original, self: Versions, state: RunState) -> Any:
         try:
             return await original()
@@ -193,12 +187,10 @@ def newest_version_counts_as_own_after_a_lost_reply() -> Patches:
     yield patch(Versions.append, append)
 
 
-@mutant(
-    "A message whose reply was lost is posted again under the next number.",
-    breaks=("each_message_once",),
-    condition=workers_send,
-)
+@mutant("each_message_once", condition=workers_send)
 def a_message_whose_reply_was_lost_is_posted_again() -> Patches:
+    """A message whose reply was lost is posted again under the next number."""
+
     async def post(original: Original) -> Any:
         try:
             return await original()
@@ -208,8 +200,10 @@ def a_message_whose_reply_was_lost_is_posted_again() -> Patches:
     yield patch(inbox.post, post)
 
 
-@mutant("A marker that could not be created is ignored.", breaks=("no_run_stranded",))
+@mutant("no_run_stranded")
 def failed_marker_create_is_ignored() -> Patches:
+    """A marker that could not be created is ignored."""
+
     async def create(original: Original) -> Any:
         with suppress(Inconclusive, StoreUnavailable):
             return await original()
@@ -221,12 +215,10 @@ def failed_marker_create_is_ignored() -> Patches:
 # Logs -------------------------------------------------------------------------------
 
 
-@mutant(
-    "A rewritten log keeps its id, so that a delta keeps the old messages.",
-    breaks=("model_reads_committed_messages",),
-    condition=old_results_are_truncated,
-)
+@mutant("model_reads_committed_messages", condition=old_results_are_truncated)
 def a_log_id_is_used_again_after_a_rewrite() -> Patches:
+    """A rewritten log keeps its id, so that a delta keeps the old messages."""
+
     def start_log(
         original: Original, self: Draft, frame_id: str, messages: tuple[Message, ...]
     ) -> None:
@@ -242,11 +234,10 @@ def a_log_id_is_used_again_after_a_rewrite() -> Patches:
 # Repairs ----------------------------------------------------------------------------
 
 
-@mutant(
-    "A repair gives up whole versions above one that the store did not return.",
-    breaks=("turn_asked_once", "started_once", "finished_never_runs_again"),
-)
+@mutant("turn_asked_once", "started_once", "finished_never_runs_again")
 def a_version_that_was_not_read_counts_as_lost() -> Patches:
+    """A repair gives up whole versions above one that the store did not return."""
+
     def check_repairable(original: Original, report: IntegrityReport) -> None:
         read = tuple(each for each in report.findings if each.kind != "unread")
         original(report=replace(report, findings=read))

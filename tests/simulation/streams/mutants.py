@@ -15,33 +15,30 @@ from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch
 mutant = mutants_of(STREAMS)
 
 
-@mutant(
-    "A stream leaves out the versions of other workers.",
-    breaks=("streams_go_on_where_they_were_cut",),
-)
+@mutant("streams_go_on_where_they_were_cut")
 def versions_of_other_workers_are_left_out() -> Patches:
+    """A stream leaves out the versions of other workers."""
+
     async def catch_up(self: RunFeed, number: int) -> None:
         self._place = Cursor(number + 1)
 
     yield patch(RunFeed.catch_up, catch_up)
 
 
-@mutant(
-    "The other events of the cursor's version are left out.",
-    breaks=("streams_go_on_where_they_were_cut",),
-)
+@mutant("streams_go_on_where_they_were_cut")
 def rest_of_a_version_is_left_out() -> Patches:
+    """The other events of the cursor's version are left out."""
+
     def position(original: Original) -> Any:
         return original()._replace(ordinal=0)
 
     yield patch(event_reading._position, position)
 
 
-@mutant(
-    "Live events of all workers have the same fence.",
-    breaks=("each_text_is_shown_once",),
-)
+@mutant("each_text_is_shown_once")
 def live_events_have_no_fence() -> Patches:
+    """Live events of all workers have the same fence."""
+
     async def call(original: Original, self: TurnFeed) -> None:
         self._fence = 1_000
         await original()
@@ -49,11 +46,10 @@ def live_events_have_no_fence() -> Patches:
     yield patch(TurnFeed.__call__, call)
 
 
-@mutant(
-    "A request that is repeated goes on with the text of the one before.",
-    breaks=("each_text_is_shown_once",),
-)
+@mutant("each_text_is_shown_once")
 def repeated_request_goes_on_with_the_text() -> Patches:
+    """A request that is repeated goes on with the text of the one before."""
+
     async def call(original: Original, delta: ModelDelta) -> None:
         if delta.kind != "restart":
             await original()
@@ -61,9 +57,7 @@ def repeated_request_goes_on_with_the_text() -> Patches:
     yield patch(TurnFeed.__call__, call)
 
 
-@mutant(
-    "A stored reply does not replace its live events.",
-    breaks=("each_text_is_shown_once",),
-)
+@mutant("each_text_is_shown_once")
 def stored_replies_leave_live_ones() -> Patches:
+    """A stored reply does not replace its live events."""
     yield skip(LiveTranscript._void)

@@ -37,11 +37,10 @@ from tests.simulation.mutants.mutant import (
 mutant = mutants_of(THREADS)
 
 
-@mutant(
-    "A message with an id of its sender is posted like any other.",
-    breaks=("a_message_id_is_posted_once", "each_message_once"),
-)
+@mutant("a_message_id_is_posted_once", "each_message_once")
 def an_id_of_a_message_is_ignored() -> Patches:
+    """A message with an id of its sender is posted like any other."""
+
     async def post_once(
         objects: Objects, run_id: str, message: InboxMessage, last_read: int, nonce: str
     ) -> InboxMessage:
@@ -51,11 +50,10 @@ def an_id_of_a_message_is_ignored() -> Patches:
     yield patch(inbox.post_once, post_once)
 
 
-@mutant(
-    "A repeated message begins at the next free number.",
-    breaks=("a_message_id_is_posted_once",),
-)
+@mutant("a_message_id_is_posted_once")
 def a_repeat_does_not_begin_at_the_kept_number() -> Patches:
+    """A repeated message begins at the next free number."""
+
     async def post_once(
         objects: Objects, run_id: str, message: InboxMessage, last_read: int, nonce: str
     ) -> InboxMessage:
@@ -67,43 +65,40 @@ def a_repeat_does_not_begin_at_the_kept_number() -> Patches:
     yield patch(inbox.post_once, post_once)
 
 
-@mutant(
-    "The newest version is taken for the reply to every message.",
-    breaks=("senders_get_their_own_replies",),
-)
+@mutant("senders_get_their_own_replies")
 def the_newest_reply_is_given_to_all() -> Patches:
+    """The newest version is taken for the reply to every message."""
+
     async def load_reply(objects: Objects, newest: VersionHeader) -> LoadedVersion:
         return await Versions(objects, newest.run_id).load(newest.number)
 
     yield patch(thread_arrivals.load_reply, load_reply, only_in=(async_ticket,))
 
 
-@mutant(
-    "Messages of several senders are merged.", breaks=("each_message_has_one_reply",)
-)
+@mutant("each_message_has_one_reply")
 def messages_of_all_senders_are_merged() -> Patches:
+    """Messages of several senders are merged."""
+
     def merges(original: Original, state: RunState, message: InboxMessage) -> Any:
         return original(message=replace(message, by=state.run.sender))
 
     yield patch(is_for_present_reply, merges)
 
 
-@mutant(
-    "A queued message is merged into the present turn.",
-    breaks=("each_message_has_one_reply",),
-)
+@mutant("each_message_has_one_reply")
 def a_queued_message_is_merged() -> Patches:
+    """A queued message is merged into the present turn."""
+
     def merges(original: Original, message: InboxMessage) -> Any:
         return original(message=replace(message, when_busy="merge"))
 
     yield patch(is_for_present_reply, merges)
 
 
-@mutant(
-    "The next message is read before the reply is stored.",
-    breaks=("each_message_has_one_reply", "senders_get_their_own_replies"),
-)
+@mutant("each_message_has_one_reply", "senders_get_their_own_replies")
 def the_next_message_is_read_before_the_reply_is_stored() -> Patches:
+    """The next message is read before the reply is stored."""
+
     def with_next_read(
         state: RunState,
         inbox_messages: tuple[InboxMessage, ...],
@@ -114,11 +109,10 @@ def the_next_message_is_read_before_the_reply_is_stored() -> Patches:
     yield patch(with_next_messages, with_next_read)
 
 
-@mutant(
-    "A thread rests over messages without a marker.",
-    breaks=("no_message_is_left_in_a_thread", "no_run_stranded"),
-)
+@mutant("no_message_is_left_in_a_thread", "no_run_stranded")
 def messages_behind_a_turn_have_no_marker() -> Patches:
+    """A thread rests over messages without a marker."""
+
     async def post(original: Original, objects: Objects) -> Any:
         posted = await original()
         await objects.delete(posted.marker or "")
@@ -128,8 +122,10 @@ def messages_behind_a_turn_have_no_marker() -> Patches:
     yield patch(inbox._post_from, post)
 
 
-@mutant("A stop leaves the calls that wait.", breaks=("turns_end_as_asked",))
+@mutant("turns_end_as_asked")
 def a_stop_leaves_the_calls_that_wait() -> Patches:
+    """A stop leaves the calls that wait."""
+
     def with_turn_ended(
         original: Original, state: RunState, request: OperatorRequest
     ) -> Any:
@@ -140,11 +136,10 @@ def a_stop_leaves_the_calls_that_wait() -> Patches:
     yield patch(operator_changes.with_turn_ended, with_turn_ended)
 
 
-@mutant(
-    "A stop counts for the present turn, whatever message it names.",
-    breaks=("turns_end_as_asked",),
-)
+@mutant("turns_end_as_asked")
 def a_late_stop_ends_the_next_turn() -> Patches:
+    """A stop counts for the present turn, whatever message it names."""
+
     def ends_turn(original: Original, state: RunState, request: OperatorRequest) -> Any:
         number = state.run.last_inbox_number
         if request.action == "stop":
@@ -154,10 +149,10 @@ def a_late_stop_ends_the_next_turn() -> Patches:
     yield patch(operator_changes.ends_turn, ends_turn)
 
 
-@mutant(
-    "An interruption leaves the approved calls.", breaks=("ended_turn_begins_nothing",)
-)
+@mutant("ended_turn_begins_nothing")
 def an_interruption_leaves_approved_calls() -> Patches:
+    """An interruption leaves the approved calls."""
+
     def with_cancelled_call(original: Original, state: RunState, call_id: str) -> Any:
         call = state.calls.get(call_id)
         if call is not None and call.approved_digest is not None:
@@ -167,19 +162,16 @@ def an_interruption_leaves_approved_calls() -> Patches:
     yield patch(operator_changes.with_cancelled_call, with_cancelled_call)
 
 
-@mutant(
-    "The marker of a release stays when the thread rests.",
-    breaks=("resting_thread_leaves_no_keys",),
-)
+@mutant("resting_thread_leaves_no_keys")
 def a_release_marker_of_a_resting_thread_stays() -> Patches:
+    """The marker of a release stays when the thread rests."""
     yield skip(RunSweep._delete_releases)
 
 
-@mutant(
-    "A sender takes a thread for closed while it works.",
-    breaks=("generations_follow_each_other",),
-)
+@mutant("generations_follow_each_other")
 def a_new_generation_begins_beside_the_old_one() -> Patches:
+    """A sender takes a thread for closed while it works."""
+
     async def newest_generation(
         original: Original, objects: Objects, agent: str, key: str
     ) -> Any:

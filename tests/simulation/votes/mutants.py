@@ -25,45 +25,46 @@ from tests.simulation.mutants.mutant import Original, Patches, mutants_of, patch
 mutant = mutants_of(VOTES)
 
 
-@mutant("Votes for different edits add up.", breaks=("decided_by_its_slots",))
+@mutant("decided_by_its_slots")
 def votes_for_different_edits_add_up() -> Patches:
+    """Votes for different edits add up."""
+
     def is_same(vote: Vote, cast_vote: Decision) -> bool:
         return vote.kind == cast_vote.kind
 
     yield patch(slots._is_same, is_same)
 
 
-@mutant(
-    "Votes of before the escalation count after it.", breaks=("decided_by_its_slots",)
-)
+@mutant("decided_by_its_slots")
 def votes_survive_an_escalation() -> Patches:
+    """Votes of before the escalation count after it."""
+
     def after_escalation(original: Original, wait: Wait) -> Any:
         return replace(original(), votes=wait.votes)
 
     yield patch(slots._after_escalation, after_escalation)
 
 
-@mutant("Everybody is an approver.", breaks=("each_vote_is_counted_once",))
+@mutant("each_vote_is_counted_once")
 def everybody_is_an_approver() -> Patches:
+    """Everybody is an approver."""
     yield skip(Quorum.objection)
 
 
-@mutant(
-    "A person may vote more than once.",
-    breaks=("each_vote_is_counted_once", "decided_by_its_slots"),
-)
+@mutant("each_vote_is_counted_once", "decided_by_its_slots")
 def a_person_votes_twice() -> Patches:
+    """A person may vote more than once."""
+
     def objection_to(original: Original, wait: Wait) -> Any:
         return original(wait=replace(wait, votes=()))
 
     yield patch(slots.objection_to, objection_to)
 
 
-@mutant(
-    "A vote whose number is taken counts as recorded.",
-    breaks=("votes_that_were_acknowledged_are_kept",),
-)
+@mutant("votes_that_were_acknowledged_are_kept")
 def a_taken_number_is_a_success() -> Patches:
+    """A vote whose number is taken counts as recorded."""
+
     async def append(original: Original, wait: Wait, slot: Slot) -> Any:
         await original()
         numbered = replace(slot, number=wait.last_slot + 1)
@@ -72,11 +73,10 @@ def a_taken_number_is_a_success() -> Patches:
     yield patch(wait_slots.append, append)
 
 
-@mutant(
-    "A deadline ends a wait without its slot.",
-    breaks=("decided_by_its_slots", "decided_in_time"),
-)
+@mutant("decided_by_its_slots", "decided_in_time")
 def a_deadline_takes_effect_without_a_slot() -> Patches:
+    """A deadline ends a wait without its slot."""
+
     async def pass_slot_deadlines(
         objects: Objects, waits: Iterable[Wait], ports: Ports, now: datetime
     ) -> tuple[dict[str, Decision], list[Wait]]:
@@ -89,11 +89,11 @@ def a_deadline_takes_effect_without_a_slot() -> Patches:
 
 
 @mutant(
-    "A decision that the slots made is recorded only by its last voter.",
-    breaks=("decided_by_its_slots", "no_run_stranded"),
-    condition=voters_die_after_the_last_slot,
+    "decided_by_its_slots", "no_run_stranded", condition=voters_die_after_the_last_slot
 )
 def only_the_last_voter_records_the_decision() -> Patches:
+    """A decision that the slots made is recorded only by its last voter."""
+
     async def follow(
         objects: Objects, wait: Wait, slot_keys: list[str], records: bool
     ) -> Wait | Decision:
@@ -104,11 +104,10 @@ def only_the_last_voter_records_the_decision() -> Patches:
     yield patch(arrivals._follow, follow)
 
 
-@mutant(
-    "The marker of a new deadline is made after its slot.",
-    breaks=("each_vote_is_counted_once", "no_run_stranded"),
-)
+@mutant("each_vote_is_counted_once", "no_run_stranded")
 def the_marker_follows_the_slot() -> Patches:
+    """The marker of a new deadline is made after its slot."""
+
     async def move_deadline(
         objects: Objects, wait: Wait, slot: Slot
     ) -> Wait | Decision:

@@ -7,12 +7,10 @@ from tests.simulation.families import WATCHES
 from tests.simulation.mutants.mutant import Original, Patches, mutant, patch
 
 
-@mutant(
-    "A worker loop looks at the markers only after a report.",
-    breaks=("lost_reports_cost_an_interval",),
-    family=WATCHES,
-)
+@mutant("lost_reports_cost_an_interval", family=WATCHES)
 def a_loop_only_sweeps_when_woken() -> Patches:
+    """A worker loop looks at the markers only after a report."""
+
     def note(original: Original, self: _Pace) -> None:
         original()
         self._next_at += 1000.0

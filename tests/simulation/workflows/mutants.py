@@ -46,11 +46,10 @@ mutant = mutants_of(WORKFLOWS)
 # Histories --------------------------------------------------------------------------
 
 
-@mutant(
-    "Code gets the outcomes in the order of its calls, not of their times.",
-    breaks=("outcomes_follow_their_decisions",),
-)
+@mutant("outcomes_follow_their_decisions")
 def outcomes_come_in_the_order_of_calls() -> Patches:
+    """Code gets the outcomes in the order of its calls, not of their times."""
+
     def outcomes(original: Original) -> Any:
         found = original()
         made: list[OutcomeEntry] = []
@@ -62,19 +61,16 @@ def outcomes_come_in_the_order_of_calls() -> Patches:
     yield patch(flow_drives._outcomes, outcomes)
 
 
-@mutant(
-    "The outcome of a decision has the time of the worker that saw it.",
-    breaks=("outcomes_follow_their_decisions",),
-)
+@mutant("outcomes_follow_their_decisions")
 def outcomes_have_the_workers_time() -> Patches:
+    """The outcome of a decision has the time of the worker that saw it."""
     yield gives_back(workflow_steps.with_end_time, "row")
 
 
-@mutant(
-    "The code of a workflow does not get the outcomes of calls that failed.",
-    breaks=("every_workflow_ends", "no_run_stranded"),
-)
+@mutant("every_workflow_ends", "no_run_stranded")
 def outcomes_of_failed_calls_are_dropped() -> Patches:
+    """The code of a workflow does not get the outcomes of calls that failed."""
+
     def outcomes(original: Original) -> Any:
         found = original()
         return [each for each in found if each.end == "returned"]
@@ -82,20 +78,17 @@ def outcomes_of_failed_calls_are_dropped() -> Patches:
     yield patch(flow_drives._outcomes, outcomes)
 
 
-@mutant(
-    "The end of a run records no outcome of the calls that it closes, unchecked.",
-    breaks=("every_command_gets_an_outcome",),
-)
+@mutant("every_command_gets_an_outcome")
 def the_end_of_a_run_records_no_outcomes() -> Patches:
+    """The end of a run records no outcome of the calls that it closes, unchecked."""
     yield skip(workflow_steps.record_outcomes)
     yield skip(workflow_history._call_violation)
 
 
-@mutant(
-    "A workflow that begins anew keeps the id of its log.",
-    breaks=("versions_are_linear",),
-)
+@mutant("versions_are_linear")
 def a_restart_keeps_the_id_of_its_log() -> Patches:
+    """A workflow that begins anew keeps the id of its log."""
+
     def start_log(
         original: Original, self: Draft, frame_id: str, messages: tuple[Message, ...]
     ) -> None:
@@ -108,11 +101,10 @@ def a_restart_keeps_the_id_of_its_log() -> Patches:
     yield patch(Draft.start_log, start_log)
 
 
-@mutant(
-    "A version has another seed of a workflow than the version before it.",
-    breaks=("histories_only_grow",),
-)
+@mutant("histories_only_grow")
 def the_seed_of_a_workflow_changes() -> Patches:
+    """A version has another seed of a workflow than the version before it."""
+
     def apply_log_delta(original: Original, base: MessageLog | None) -> Any:
         log = original()
         facts = log.messages[0].metadata if log.messages else None
@@ -125,30 +117,25 @@ def the_seed_of_a_workflow_changes() -> Patches:
     yield patch(delta._apply_log_delta, apply_log_delta)
 
 
-@mutant(
-    "A worker with a slow clock lets the time of a workflow go back.",
-    breaks=("time_of_a_workflow_never_goes_back", "versions_are_linear"),
-)
+@mutant("time_of_a_workflow_never_goes_back", "versions_are_linear")
 def the_time_of_a_workflow_goes_back() -> Patches:
+    """A worker with a slow clock lets the time of a workflow go back."""
     yield returns(workflow_history.last_time, 0)
 
 
 # Replays ----------------------------------------------------------------------------
 
 
-@mutant(
-    "A worker takes the claim of a run before it replays the workflows.",
-    breaks=("changed_code_changes_nothing",),
-)
+@mutant("changed_code_changes_nothing")
 def a_workflow_is_not_replayed_before_the_claim() -> Patches:
+    """A worker takes the claim of a run before it replays the workflows."""
     yield gives_back(FlowDrives.replayed, "state")
 
 
-@mutant(
-    "A replay compares the tools of calls, and not their arguments.",
-    breaks=("changed_code_changes_nothing",),
-)
+@mutant("changed_code_changes_nothing")
 def a_replay_compares_tools_only() -> Patches:
+    """A replay compares the tools of calls, and not their arguments."""
+
     def compare(self: FlowDrive, calls: Sequence[ToolCallRequest]) -> None:
         tools = [each.tool for each in self._made]
         if tools[: len(calls)] != [each.tool for each in calls]:
@@ -161,11 +148,10 @@ def a_replay_compares_tools_only() -> Patches:
     yield patch(FlowDrive._compare, compare)
 
 
-@mutant(
-    "A replay compares the number of calls, and nothing else.",
-    breaks=("changed_code_changes_nothing",),
-)
+@mutant("changed_code_changes_nothing")
 def a_replay_counts_calls_only() -> Patches:
+    """A replay compares the number of calls, and nothing else."""
+
     def compare(self: FlowDrive, calls: Sequence[ToolCallRequest]) -> None:
         for made, recorded in zip(self._made, calls, strict=False):
             self._bind(made, recorded.tool_call_id)
@@ -174,11 +160,9 @@ def a_replay_counts_calls_only() -> Patches:
     yield patch(FlowDrive._compare, compare)
 
 
-@mutant(
-    "The randomness of a workflow is another one in each replay.",
-    breaks=("replays_repeat_the_history",),
-)
+@mutant("replays_repeat_the_history")
 def randomness_differs_in_each_replay() -> Patches:
+    """The randomness of a workflow is another one in each replay."""
     numbers = count()
 
     def random(self: Flow) -> Random:
@@ -189,11 +173,10 @@ def randomness_differs_in_each_replay() -> Patches:
     yield patch(Flow.random, random)
 
 
-@mutant(
-    "A patch is on in the replay of a history that went past it.",
-    breaks=("replays_repeat_the_history", "no_run_stranded"),
-)
+@mutant("replays_repeat_the_history", "no_run_stranded")
 def a_patch_is_on_in_every_replay() -> Patches:
+    """A patch is on in the replay of a history that went past it."""
+
     def is_patched(self: FlowDrive, name: str) -> bool:
         if name not in self._patches:
             self._patches[name] = True
@@ -204,11 +187,10 @@ def a_patch_is_on_in_every_replay() -> Patches:
     yield patch(FlowDrive.is_patched, is_patched)
 
 
-@mutant(
-    "A workflow that waits does not go on when new code asks for a patch or a time.",
-    breaks=("suspended_code_has_nothing_to_do",),
-)
+@mutant("suspended_code_has_nothing_to_do")
 def a_replay_makes_no_workflow_due() -> Patches:
+    """A workflow that waits does not go on when new code asks for a patch or a time."""
+
     def replayed(original: Original, state: RunState) -> Any:
         original()
         return state
@@ -219,11 +201,10 @@ def a_replay_makes_no_workflow_due() -> Patches:
 # Calls that the code cancels --------------------------------------------------------
 
 
-@mutant(
-    "The wait of a cancelled call is closed before a version has the mark.",
-    breaks=("the_mark_precedes_the_decision",),
-)
+@mutant("the_mark_precedes_the_decision")
 def a_wait_is_closed_before_its_mark() -> Patches:
+    """The wait of a cancelled call is closed before a version has the mark."""
+
     async def cancel_call(self: RunLoop, action: CancelCall) -> bool:
         before = self.state
         not_begun = self._operator.not_begun_below(before, [action.call_id])
@@ -242,11 +223,10 @@ def a_wait_is_closed_before_its_mark() -> Patches:
     yield patch(RunLoop._cancel_call, cancel_call)
 
 
-@mutant(
-    "A step marks none of the calls that its code cancelled.",
-    breaks=("suspended_code_has_nothing_to_do",),
-)
+@mutant("suspended_code_has_nothing_to_do")
 def cancelled_calls_are_not_marked() -> Patches:
+    """A step marks none of the calls that its code cancelled."""
+
     def step(original: Original) -> Any:
         made = original()
         return replace(made, cancelled=(), cancelled_new=())
@@ -254,19 +234,16 @@ def cancelled_calls_are_not_marked() -> Patches:
     yield patch(FlowDrive.step, step)
 
 
-@mutant(
-    "A call that has begun is dropped when its workflow cancels it.",
-    breaks=("begun_call_keeps_its_outcome",),
-)
+@mutant("begun_call_keeps_its_outcome")
 def begun_calls_are_cancelled() -> Patches:
+    """A call that has begun is dropped when its workflow cancels it."""
     yield returns(ActionTasks.has_begun_or_closes, value=False)
 
 
-@mutant(
-    "A call that is ready begins, although its workflow has cancelled it.",
-    breaks=("marked_call_never_begins",),
-)
+@mutant("marked_call_never_begins")
 def marked_calls_begin() -> Patches:
+    """A call that is ready begins, although its workflow has cancelled it."""
+
     def plan(original: Original, state: RunState) -> Any:
         begins = {
             row_id: plans._ACTIONS[type(state.calls[row_id].state)](row_id)
@@ -284,11 +261,10 @@ def marked_calls_begin() -> Patches:
     yield patch(plans.plan, plan)
 
 
-@mutant(
-    "The calls of a function that has ended stay open.",
-    breaks=("ended_code_marks_its_calls",),
-)
+@mutant("ended_code_marks_its_calls")
 def calls_stay_open_at_the_end() -> Patches:
+    """The calls of a function that has ended stay open."""
+
     def end_if_done(self: FlowDrive) -> None:
         main = self._main
         if main is not None and main.done() and not self._has_ended:
@@ -301,19 +277,16 @@ def calls_stay_open_at_the_end() -> Patches:
 # Code that nothing wakes ------------------------------------------------------------
 
 
-@mutant(
-    "A run waits for ever for code that awaits something that nothing sets.",
-    breaks=("every_workflow_ends",),
-)
+@mutant("every_workflow_ends")
 def stuck_code_waits() -> Patches:
+    """A run waits for ever for code that awaits something that nothing sets."""
     yield skip(FlowDrive._end_if_hopeless)
 
 
-@mutant(
-    "Code without a timer is stuck, although one of its calls is open.",
-    breaks=("only_code_that_nothing_wakes_is_stuck",),
-)
+@mutant("only_code_that_nothing_wakes_is_stuck")
 def code_with_open_calls_is_stuck() -> Patches:
+    """Code without a timer is stuck, although one of its calls is open."""
+
     def end_if_hopeless(self: FlowDrive) -> None:
         if not self._has_ended and self.alarm is None:
             self._fail("stuck", "no timer is set")
@@ -324,23 +297,16 @@ def code_with_open_calls_is_stuck() -> Patches:
 # Time -------------------------------------------------------------------------------
 
 
-@mutant(
-    "The earliest timer of a workflow is not stored.",
-    breaks=(
-        "suspended_code_has_nothing_to_do",
-        "every_workflow_ends",
-        "no_run_stranded",
-    ),
-)
+@mutant("suspended_code_has_nothing_to_do", "every_workflow_ends", "no_run_stranded")
 def no_alarm_is_stored() -> Patches:
+    """The earliest timer of a workflow is not stored."""
     yield skip(FlowDrives._alarm)
 
 
-@mutant(
-    "An alarm stays when the earliest timer is another one.",
-    breaks=("suspended_code_has_nothing_to_do",),
-)
+@mutant("suspended_code_has_nothing_to_do")
 def an_old_alarm_is_not_replaced() -> Patches:
+    """An alarm stays when the earliest timer is another one."""
+
     def alarm(original: Original, state: RunState, frame: FrameRow) -> Any:
         made = original()
         return made and (flow_drives._alarm_of(state, frame.id) or made)
@@ -348,30 +314,26 @@ def an_old_alarm_is_not_replaced() -> Patches:
     yield patch(FlowDrives._alarm, alarm)
 
 
-@mutant(
-    "No alarm rings while a call of the workflow runs.",
-    breaks=("alarms_ring_beside_calls",),
-)
+@mutant("alarms_ring_beside_calls")
 def alarms_do_not_ring_beside_calls() -> Patches:
+    """No alarm rings while a call of the workflow runs."""
     yield skip(RunLoop._seconds_to_alarm)
 
 
-@mutant(
-    "A step fires the earliest timer, although its time has not come.",
-    breaks=("no_time_of_a_workflow_is_in_the_future",),
-)
+@mutant("no_time_of_a_workflow_is_in_the_future")
 def timers_fire_before_their_time() -> Patches:
+    """A step fires the earliest timer, although its time has not come."""
+
     def step(original: Original, self: FlowDrive, now: int) -> Any:
         return original(now=max(now, self.alarm or 0))
 
     yield patch(FlowDrive.step, step)
 
 
-@mutant(
-    "A workflow that begins anew has the time of its first start.",
-    breaks=("time_of_a_workflow_never_goes_back",),
-)
+@mutant("time_of_a_workflow_never_goes_back")
 def a_restart_has_the_first_time() -> Patches:
+    """A workflow that begins anew has the time of its first start."""
+
     def step(original: Original, state: RunState, frame_id: str) -> Any:
         event = original()
         first = entry_of(state.logs[frame_id].messages[0])
@@ -384,20 +346,16 @@ def a_restart_has_the_first_time() -> Patches:
     yield patch(FlowDrives.step, step)
 
 
-@mutant(
-    "A call that began before a crash is cancelled as if it had not begun.",
-    breaks=("begun_call_keeps_its_outcome",),
-)
+@mutant("begun_call_keeps_its_outcome")
 def lost_attempts_are_forgotten() -> Patches:
+    """A call that began before a crash is cancelled as if it had not begun."""
     yield gives_back(operator_changes._reason_of, "reason")
 
 
-@mutant(
-    "A call below an agent that its workflow gives up begins after its start.",
-    breaks=("marked_call_never_begins",),
-    family=PASTS_OF_WORKFLOWS,
-)
+@mutant("marked_call_never_begins", family=PASTS_OF_WORKFLOWS)
 def starts_below_agents_are_not_taken_back() -> Patches:
+    """A call below an agent that its workflow gives up begins after its start."""
+
     def not_begun_below(original: Original, cancelled: Iterable[str]) -> Any:
         given = [*cancelled]
         return original(cancelled=given) & frozenset(given)
@@ -405,12 +363,10 @@ def starts_below_agents_are_not_taken_back() -> Patches:
     yield patch(OperatorEffects.not_begun_below, not_begun_below)
 
 
-@mutant(
-    "A rewind leaves the history of a workflow as it is.",
-    breaks=("no_run_stranded",),
-    family=PASTS_OF_WORKFLOWS,
-)
+@mutant("no_run_stranded", family=PASTS_OF_WORKFLOWS)
 def a_rewind_keeps_the_newest_history() -> Patches:
+    """A rewind leaves the history of a workflow as it is."""
+
     def new_logs(original: Original, newest: RunState, state: RunState) -> Any:
         logs, next_id = original()
         for frame in state.frames.values():
