@@ -1,4 +1,4 @@
-"""Fixtures: runs whose versions do not carry the bytes of their base."""
+"""Fixtures: empty stores, and versions that do not carry the bytes of their base."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ from collections.abc import Iterator
 import pytest
 
 from continuations.ledger import versions
+from continuations.ledger.objects import Objects
+from continuations_storage import MemoryStore
+from tests.ledger.runs import make_objects
+
+
+@pytest.fixture
+def objects() -> Objects:
+    """Return the objects of an empty store."""
+    return make_objects()
+
+
+@pytest.fixture
+def inner() -> MemoryStore:
+    """Return an empty store, for a store around it."""
+    return MemoryStore()
 
 
 @pytest.fixture(scope="module")

@@ -100,10 +100,9 @@ async def assert_undecided(objects: Objects, wait: str | None = None) -> None:
     [(APPROVE, "approve"), (Approve(), "approve"), (DENY, "deny"), (Deny(), "deny")],
 )
 async def test_decision_is_recorded_with_all_its_fields(
-    verdict: Approve | Deny, kind: str
+    verdict: Approve | Deny, kind: str, objects: Objects
 ) -> None:
     """The record has the person, the time, the reason and the digest."""
-    objects = make_objects()
     wait = make_wait()
     await store_suspended_run(objects, wait)
 
@@ -121,9 +120,8 @@ async def test_decision_is_recorded_with_all_its_fields(
     assert [made.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
 
 
-async def test_decide_appends_no_version() -> None:
+async def test_decide_appends_no_version(objects: Objects) -> None:
     """Recording a decision and resuming a run are separate steps."""
-    objects = make_objects()
     loaded = await store_suspended_run(objects, make_wait())
     await decide_wait(objects, APPROVE)
 
@@ -184,10 +182,9 @@ DIFFERENT_DECISIONS = [
 @pytest.mark.parametrize(("first", "second"), DIFFERENT_DECISIONS)
 @pytest.mark.parametrize("left", [False, True])
 async def test_second_decision_gets_already_decided_with_the_first(
-    first: Verdict, second: Verdict, *, left: bool
+    first: Verdict, second: Verdict, objects: Objects, *, left: bool
 ) -> None:
     """This holds also if a crash left the object of the decided wait."""
-    objects = make_objects()
     await store_suspended_run(objects, make_wait())
     recorded = await decide_wait(objects, first)
     if left:
@@ -207,8 +204,7 @@ async def test_second_decision_gets_already_decided_with_the_first(
     assert [] == await all_keys(objects, layout.WAITS_PREFIX)
 
 
-async def test_key_order_does_not_make_another_edit() -> None:
-    objects = make_objects()
+async def test_key_order_does_not_make_another_edit(objects: Objects) -> None:
     await store_suspended_run(objects, make_wait())
     first = await decide_wait(objects, Approve(arguments={"cents": 1, "to": "x"}))
 
@@ -248,9 +244,8 @@ async def test_exactly_one_of_opposite_decisions_is_recorded(*, shown: bool) -> 
     assert [] == await all_keys(objects, layout.WAITS_PREFIX)
 
 
-async def test_concurrent_equal_decisions_are_one_decision() -> None:
+async def test_concurrent_equal_decisions_are_one_decision(objects: Objects) -> None:
     """A double click, or a webhook that is delivered five times, succeeds."""
-    objects = make_objects()
     await store_suspended_run(objects, make_wait())
 
     results = await asyncio.gather(
@@ -436,10 +431,9 @@ async def test_invalid_decision_is_refused_and_not_recorded(verdict: object) -> 
 @pytest.mark.parametrize("kind", ["approve", "deny", "expire", "cancel"])
 @pytest.mark.parametrize("left", [False, True])
 async def test_invalid_decision_after_the_end_is_refused(
-    verdict: object, kind: str, *, left: bool
+    verdict: object, kind: str, objects: Objects, *, left: bool
 ) -> None:
     """An invalid decision never counts as a repeat of the recorded one."""
-    objects = make_objects()
     await store_suspended_run(objects, make_wait())
     if kind in ("approve", "deny"):
         await decide_wait(objects, Approve() if kind == "approve" else Deny())
@@ -473,10 +467,9 @@ async def test_invalid_decision_after_the_end_is_refused(
     ],
 )
 async def test_edited_arguments_are_recorded_unchanged(
-    arguments: dict[str, Any], stored: str
+    arguments: dict[str, Any], stored: str, objects: Objects
 ) -> None:
     """Empty arguments are an edit too."""
-    objects = make_objects()
     await store_suspended_run(objects, make_wait())
 
     await decide_wait(objects, Approve(arguments=arguments))
@@ -543,9 +536,8 @@ async def test_invalid_edit_leaves_the_wait_open(arguments: dict[str, Any]) -> N
     )
 
 
-async def test_error_of_an_invalid_edit_hides_its_values() -> None:
+async def test_error_of_an_invalid_edit_hides_its_values(objects: Objects) -> None:
     """Error messages are logged."""
-    objects = make_objects()
     await store_suspended_run(objects, make_wait())
     with pytest.raises(DecisionRefused) as caught:
         await decide_wait(objects, Approve(arguments={"cents": "my secret"}))
@@ -604,10 +596,9 @@ def test_stored_schema_makes_no_process_fetch_a_url() -> None:
     ],
 )
 async def test_edit_must_be_json_mapping_even_if_the_schema_allows_all(
-    arguments: object, why: str
+    arguments: object, why: str, objects: Objects
 ) -> None:
     """Arguments that cannot be stored are refused with the reason."""
-    objects = make_objects()
     await store_suspended_run(objects, replace(make_wait(), schema_json="{}"))
 
     with pytest.raises(DecisionRefused, match=why):
@@ -651,10 +642,9 @@ UNKNOWN = make_wait_id(1, "unknown")
     ],
 )
 async def test_any_json_value_answers_an_unknown_outcome(
-    value: object, stored: str
+    value: object, stored: str, objects: Objects
 ) -> None:
     """False, zero, null and the empty text are different values."""
-    objects = make_objects()
     loaded = await store_suspended_run(objects, make_wait(1, "unknown"))
 
     await decide_wait(objects, Answer(value, by="kim"), wait=UNKNOWN)
@@ -714,9 +704,8 @@ async def test_unknown_outcome_may_be_approved_or_denied(verdict: Verdict) -> No
     ],
 )
 async def test_invalid_decision_of_an_unknown_outcome_is_refused(
-    verdict: object,
+    verdict: object, objects: Objects
 ) -> None:
-    objects = make_objects()
     await store_suspended_run(objects, make_wait(1, "unknown"))
     with pytest.raises(DecisionRefused):
         await decide_wait(objects, verdict, wait=UNKNOWN)
@@ -730,10 +719,9 @@ async def test_invalid_decision_of_an_unknown_outcome_is_refused(
 @pytest.mark.parametrize("verdict", [APPROVE, DENY, Approve(arguments={"cents": 1})])
 @pytest.mark.parametrize(("seconds", "late"), [(59.999, 0), (60, 0), (60.001, 1)])
 async def test_decide_after_the_deadline_raises_wait_expired(
-    verdict: Verdict, seconds: float, *, late: int
+    verdict: Verdict, seconds: float, objects: Objects, *, late: int
 ) -> None:
     """A late approval is an error, and nothing is recorded."""
-    objects = make_objects()
     await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
     if not late:
         await decide_wait(objects, verdict, now=seconds_after_start(seconds))
@@ -744,9 +732,8 @@ async def test_decide_after_the_deadline_raises_wait_expired(
     await assert_undecided(objects)
 
 
-async def test_wait_without_deadline_never_expires() -> None:
+async def test_wait_without_deadline_never_expires(objects: Objects) -> None:
     """A wait may stay open without a limit."""
-    objects = make_objects()
     await store_suspended_run(objects, make_wait())
     made = await decide_wait(
         objects, APPROVE, now=seconds_after_start(20 * 365 * 86400)
@@ -779,9 +766,8 @@ async def test_late_repeat_gets_the_recorded_decision_after_a_crash() -> None:
 @pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.kind)
 @pytest.mark.parametrize("verdict", [APPROVE, Approve(arguments={"cents": 1})])
 async def test_decide_on_an_ended_wait_raises_the_matching_error(
-    rival: Rival, verdict: Verdict
+    rival: Rival, verdict: Verdict, objects: Objects
 ) -> None:
-    objects = make_objects()
     wait = make_wait()
     await store_suspended_run(objects, wait)
     await rival.end_wait(objects, wait)
@@ -791,9 +777,8 @@ async def test_decide_on_an_ended_wait_raises_the_matching_error(
     assert await find_open_wait(objects, wait.id) is None
 
 
-async def test_expiry_and_cancel_keep_an_earlier_decision() -> None:
+async def test_expiry_and_cancel_keep_an_earlier_decision(objects: Objects) -> None:
     """The process that closes the wait gets the earlier decision."""
-    objects = make_objects()
     wait = make_wait(deadline=seconds_after_start(60))
     await store_suspended_run(objects, wait)
     recorded = await decide_wait(objects, APPROVE)
@@ -803,8 +788,7 @@ async def test_expiry_and_cancel_keep_an_earlier_decision() -> None:
         assert recorded == await end.end_wait(objects, wait)
 
 
-async def test_close_leaves_no_marker_and_no_wait_object() -> None:
-    objects = make_objects()
+async def test_close_leaves_no_marker_and_no_wait_object(objects: Objects) -> None:
     await store_suspended_run(objects, make_wait())
     made = await close_wait(
         objects,
@@ -824,9 +808,8 @@ async def test_close_leaves_no_marker_and_no_wait_object() -> None:
 # Waits that are not there -----------------------------------------------------------
 
 
-async def test_wait_without_object_is_decided_by_its_version() -> None:
+async def test_wait_without_object_is_decided_by_its_version(objects: Objects) -> None:
     """A crash came between the version and the object of its wait."""
-    objects = make_objects()
     await store_suspended_run(objects, make_wait(), announce_waits=False)
 
     made = await decide_wait(objects, Approve(arguments={"cents": 1}))
@@ -835,8 +818,7 @@ async def test_wait_without_object_is_decided_by_its_version() -> None:
     assert [] == await all_keys(objects, layout.WAITS_PREFIX)
 
 
-async def test_find_recreates_a_missing_wait_object() -> None:
-    objects = make_objects()
+async def test_find_recreates_a_missing_wait_object(objects: Objects) -> None:
     await store_suspended_run(objects, make_wait(), announce_waits=False)
 
     assert make_wait() == await find_open_wait(objects, make_wait_id())
@@ -902,16 +884,14 @@ async def test_unknown_wait_and_repeated_decision_cost_no_create() -> None:
     assert {"read", "keys"} == {each.verb for each in store.operations}
 
 
-async def test_decide_on_a_damaged_run_raises_corrupt() -> None:
+async def test_decide_on_a_damaged_run_raises_corrupt(objects: Objects) -> None:
     """A damaged run is not "no such wait"."""
-    objects = make_objects()
     await objects.create(layout.version_key(RUN, 1), b"")
     with pytest.raises(Corrupt):
         await decide_wait(objects, APPROVE)
 
 
-async def test_wait_that_a_newer_version_lacks_is_not_found() -> None:
-    objects = make_objects()
+async def test_wait_that_a_newer_version_lacks_is_not_found(objects: Objects) -> None:
     loaded = await store_suspended_run(objects, make_wait(1), announce_waits=False)
     await Versions(objects, RUN).append(loaded, make_state(make_wait(2)), at=MOMENT)
 
@@ -920,9 +900,8 @@ async def test_wait_that_a_newer_version_lacks_is_not_found() -> None:
     assert "approve" == (await decide_wait(objects, APPROVE, wait=make_wait_id(2))).kind
 
 
-async def test_each_of_several_waits_is_decided_by_its_own_id() -> None:
+async def test_each_of_several_waits_is_decided_by_its_own_id(objects: Objects) -> None:
     """Decisions may come in any order and from several processes."""
-    objects = make_objects()
     group = [make_wait(number) for number in range(1, 6)]
     loaded = await store_suspended_run(objects, *group)
     for number in (3, 1, 5):
@@ -974,8 +953,7 @@ async def test_repeated_decision_writes_nothing() -> None:
     assert verbs["read"] <= 3
 
 
-async def test_marker_of_a_decision_is_due_at_once() -> None:
-    objects = make_objects()
+async def test_marker_of_a_decision_is_due_at_once(objects: Objects) -> None:
     await store_suspended_run(objects, make_wait())
     made = await decide_wait(objects, APPROVE, now=seconds_after_start(5))
     marker = present(layout.parse_marker(made.marker or ""))
@@ -1048,18 +1026,16 @@ async def test_decide_with_lost_reply_is_inconclusive_and_repeatable() -> None:
     assert [again.marker] == await all_keys(Objects(inner), layout.MARKERS_PREFIX)
 
 
-async def test_denied_read_of_a_wait_raises_store_denied() -> None:
+async def test_denied_read_of_a_wait_raises_store_denied(inner: MemoryStore) -> None:
     """A denied read is not a missing wait."""
-    inner = MemoryStore()
     await store_suspended_run(Objects(inner), make_wait())
     store = FaultyStore(inner, on("read", refused(errors.Denied)))
     with pytest.raises(StoreDenied):
         await decide_wait(Objects(store), APPROVE)
 
 
-async def test_damaged_decision_is_not_overwritten() -> None:
+async def test_damaged_decision_is_not_overwritten(objects: Objects) -> None:
     """The error names the damaged object."""
-    objects = make_objects()
     await store_suspended_run(objects, make_wait())
     await objects.create(layout.decision_key(make_wait_id()), b"damaged")
     for verdict in (APPROVE, DENY, None):
@@ -1069,8 +1045,7 @@ async def test_damaged_decision_is_not_overwritten() -> None:
     assert b"damaged" == await objects.read(layout.decision_key(make_wait_id()))
 
 
-async def test_cancel_ignores_a_damaged_decision() -> None:
-    objects = make_objects()
+async def test_cancel_ignores_a_damaged_decision(objects: Objects) -> None:
     await store_suspended_run(objects, make_wait())
     await objects.create(layout.decision_key(make_wait_id()), b"")
     damaged = layout.decision_key(make_wait_id())
@@ -1082,9 +1057,8 @@ async def test_cancel_ignores_a_damaged_decision() -> None:
     assert b"" == await objects.read(damaged)
 
 
-async def test_decide_during_an_erase_raises() -> None:
+async def test_decide_during_an_erase_raises(inner: MemoryStore) -> None:
     """The first decision is deleted before it is read."""
-    inner = MemoryStore()
     await store_suspended_run(Objects(inner), make_wait())
     await decide_wait(Objects(inner), DENY, ulid_number=9)
     await waits.create(Objects(inner), [make_wait()])

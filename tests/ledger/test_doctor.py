@@ -768,9 +768,8 @@ async def _no_visitor() -> None:
     return None
 
 
-async def test_denied_read_is_not_reported_as_damage() -> None:
+async def test_denied_read_is_not_reported_as_damage(inner: MemoryStore) -> None:
     """An object that cannot be read now is not given up."""
-    inner = MemoryStore()
     await append_states(inner, history(7, 3))
     store = RefusingStore(inner, version_key(3))
     before = await all_objects(inner)
@@ -783,12 +782,11 @@ async def test_denied_read_is_not_reported_as_damage() -> None:
 
 @pytest.mark.parametrize("number", range(1, LENGTH + 1))
 async def test_repair_never_gives_up_versions_above_one_that_was_not_read(
-    number: int, monkeypatch: pytest.MonkeyPatch
+    number: int, monkeypatch: pytest.MonkeyPatch, inner: MemoryStore
 ) -> None:
     """Version 2 may be whole without version 1; the later ones are not lost then."""
     monkeypatch.setattr(versions_module, "MAX_CARRIED_BYTES", 4096)
 
-    inner = MemoryStore()
     await append_states(inner, history(7, LENGTH))
     store = RefusingStore(inner, version_key(number))
     found = await check_integrity(make_objects(store), RUN)

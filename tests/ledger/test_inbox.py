@@ -50,16 +50,14 @@ from tests.outcomes import present
 # Posting ------------------------------------------------------------------------
 
 
-async def test_posted_messages_get_consecutive_numbers() -> None:
-    objects = make_objects()
+async def test_posted_messages_get_consecutive_numbers(objects: Objects) -> None:
     for number in range(1, 12):
         posted = await post(objects, RUN, make_inbox_message(number))
         assert number == posted.number
     assert 1 == (await post(objects, "another", make_inbox_message(1))).number
 
 
-async def test_posted_message_is_read_back_equal() -> None:
-    objects = make_objects()
+async def test_posted_message_is_read_back_equal(objects: Objects) -> None:
     loaded = await store_suspended_run(objects)
     posted = await post(objects, RUN, make_inbox_message(1))
 
@@ -175,12 +173,11 @@ async def test_post_does_not_overwrite_a_damaged_message() -> None:
 
 
 async def test_a_repeat_that_fills_the_inbox_meanwhile_is_the_same_message(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, inner: MemoryStore
 ) -> None:
     """Two processes post one message for the last free place: neither is refused."""
     monkeypatch.setattr(inbox, "MAX_UNREAD_MESSAGES", 1)
 
-    inner = MemoryStore()
     message = make_inbox_message(1)
 
     async def post_rival() -> None:
@@ -212,8 +209,7 @@ async def test_post_to_a_run_erased_meanwhile_raises_run_not_found() -> None:
 # Cancelling ---------------------------------------------------------------------
 
 
-async def test_concurrent_cancel_requests_all_get_the_first() -> None:
-    objects = make_objects()
+async def test_concurrent_cancel_requests_all_get_the_first(objects: Objects) -> None:
     reading = await asyncio.gather(
         *(
             record_cancel_request(
@@ -228,8 +224,7 @@ async def test_concurrent_cancel_requests_all_get_the_first() -> None:
     assert [first.marker] == await all_keys(objects, "markers/")
 
 
-async def test_cancel_request_keeps_person_and_reason() -> None:
-    objects = make_objects()
+async def test_cancel_request_keeps_person_and_reason(objects: Objects) -> None:
     made = await record_cancel_request(objects, RUN, make_cancel_request(1))
 
     assert replace(make_cancel_request(1), marker=made.marker) == made
@@ -247,8 +242,7 @@ async def test_marker_is_created_before_the_cancel_request() -> None:
     ] == [(each.verb, each.key) for each in store.operations]
 
 
-async def test_repeated_cancel_request_keeps_its_marker() -> None:
-    objects = make_objects()
+async def test_repeated_cancel_request_keeps_its_marker(objects: Objects) -> None:
     first = await record_cancel_request(objects, RUN, make_cancel_request(1))
     again = await record_cancel_request(objects, RUN, make_cancel_request(1))
 
@@ -264,8 +258,7 @@ def with_inbox_number(state: RunState, number: int) -> RunState:
     return replace(state, run=replace(state.run, last_inbox_number=number))
 
 
-async def test_arrivals_of_a_quiet_run_are_empty() -> None:
-    objects = make_objects()
+async def test_arrivals_of_a_quiet_run_are_empty(objects: Objects) -> None:
     loaded = await store_suspended_run(objects, make_wait())
 
     assert Arrivals() == await read_arrivals(objects, loaded.state, all_messages=True)
@@ -337,8 +330,7 @@ async def test_arrivals_cost_one_listing_and_one_read_each() -> None:
     assert ["keys", "read", "read"] == [each.verb for each in store.operations]
 
 
-async def test_inbox_messages_are_sorted_by_number() -> None:
-    objects = make_objects()
+async def test_inbox_messages_are_sorted_by_number(objects: Objects) -> None:
     loaded = await store_suspended_run(objects)
     for number in range(1, 13):
         await post(objects, RUN, make_inbox_message(number))
@@ -360,8 +352,7 @@ async def test_arrivals_of_a_run_with_a_longer_id_are_not_read() -> None:
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "m-1", "m-x", "d-x", "cancel2"])
-async def test_foreign_key_is_ignored(name: str) -> None:
-    objects = make_objects()
+async def test_foreign_key_is_ignored(name: str, objects: Objects) -> None:
     loaded = await store_suspended_run(objects, make_wait())
     await objects.create(layout.arrivals_prefix(RUN) + name, b"")
 
@@ -371,9 +362,8 @@ async def test_foreign_key_is_ignored(name: str) -> None:
 # Only its own ------------------------------------------------------------------
 
 
-async def test_decision_with_another_digest_is_corrupt() -> None:
+async def test_decision_with_another_digest_is_corrupt(objects: Objects) -> None:
     """The digest of a decision equals the digest of its wait."""
-    objects = make_objects()
     wait = make_wait()
     loaded = await store_suspended_run(objects, wait)
     recorded = await decide(
@@ -390,9 +380,8 @@ async def test_decision_with_another_digest_is_corrupt() -> None:
     assert recorded == await read_decision(objects, wait.id)
 
 
-async def test_decided_waits_lists_decisions_only() -> None:
+async def test_decided_waits_lists_decisions_only(objects: Objects) -> None:
     """Foreign keys are not listed as decided waits."""
-    objects = make_objects()
     waits = [make_wait(1), make_wait(2, "unknown"), make_wait(3)]
     await store_suspended_run(objects, *waits)
     for wait in waits[:2]:
@@ -406,9 +395,8 @@ async def test_decided_waits_lists_decisions_only() -> None:
     assert sorted(wait.id for wait in waits[:2]) == sorted(found)
 
 
-async def test_decision_deleted_before_reading_is_corrupt() -> None:
+async def test_decision_deleted_before_reading_is_corrupt(inner: MemoryStore) -> None:
     """A decision that was listed and cannot be read is an error, not an open wait."""
-    inner = MemoryStore()
     wait = make_wait()
     loaded = await store_suspended_run(Objects(inner), wait)
     await decide(
@@ -520,9 +508,8 @@ async def test_unreadable_arrival_is_named_and_kept(body: bytes) -> None:
         assert body == await objects.read(place_of)
 
 
-async def test_object_of_another_kind_is_corrupt() -> None:
+async def test_object_of_another_kind_is_corrupt(objects: Objects) -> None:
     """A denial under the key of the cancel request is not used."""
-    objects = make_objects()
     wait = make_wait()
     loaded = await store_suspended_run(objects, wait)
     recorded = await decide(

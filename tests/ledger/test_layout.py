@@ -409,9 +409,8 @@ def test_deadline_has_one_marker_in_every_process() -> None:
     assert markers.deadline_marker(make_wait(3)) is None
 
 
-async def test_due_markers_come_in_the_order_of_their_time() -> None:
+async def test_due_markers_come_in_the_order_of_their_time(objects: Objects) -> None:
     # Given markers that were made in any order
-    objects = make_objects()
     for seconds in (30, -5, 0, 31, -3600, 29.999, 30.001):
         await markers.create(
             objects, markers.guard(RUN, 2, seconds_after_start(seconds), NONCE)
@@ -427,8 +426,7 @@ async def test_due_markers_come_in_the_order_of_their_time() -> None:
     ]
 
 
-async def test_marker_is_due_at_its_millisecond() -> None:
-    objects = make_objects()
+async def test_marker_is_due_at_its_millisecond(objects: Objects) -> None:
     marker = markers.guard(RUN, 2, MOMENT, NONCE)
     await markers.create(objects, marker)
 
@@ -436,9 +434,8 @@ async def test_marker_is_due_at_its_millisecond() -> None:
     assert [marker] == await due_markers(objects, MOMENT)
 
 
-async def test_every_due_marker_is_found_among_thousands() -> None:
+async def test_every_due_marker_is_found_among_thousands(objects: Objects) -> None:
     """This holds also if a page is full, and while markers are deleted."""
-    objects = make_objects()
     count = 2 * PAGE_SIZE + 7
     for number in range(count):
         marker = markers.guard(
@@ -485,9 +482,8 @@ async def test_full_page_that_is_the_last_one_costs_one_listing(seconds: int) ->
     assert ["keys", "keys"] == [each.verb for each in store.operations]
 
 
-async def test_only_due_markers_are_listed() -> None:
+async def test_only_due_markers_are_listed(objects: Objects) -> None:
     """A million timers of next year cost a sweep one page."""
-    objects = make_objects()
     await markers.create(objects, markers.guard(RUN, 1, MOMENT, NONCE))
     for number in range(PAGE_SIZE):
         marker = markers.guard(
@@ -517,9 +513,8 @@ async def test_make_returns_the_store_time() -> None:
     assert seconds_after_start(3) == await markers.create(objects, marker)
 
 
-async def test_create_is_idempotent() -> None:
+async def test_create_is_idempotent(objects: Objects) -> None:
     """A repeat with the same id and time has the same key."""
-    objects = make_objects()
     marker = markers.for_decision(make_wait_id(), NONCE)
     await markers.create(objects, marker)
     await markers.create(objects, marker)

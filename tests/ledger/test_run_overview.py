@@ -117,8 +117,7 @@ async def test_overview_after_claim_holds_cancel_request_and_newest_version(
     assert store.listings <= 2
 
 
-async def test_foreign_key_among_versions_is_named() -> None:
-    objects = make_objects()
+async def test_foreign_key_among_versions_is_named(objects: Objects) -> None:
     await store_suspended_run(objects, make_wait())
     await objects.create(f"{layout.versions_prefix(RUN)}0readme", b"")
 

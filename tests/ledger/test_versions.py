@@ -73,12 +73,11 @@ def states_with_messages(count: int, *, run_id: str = RUN) -> list[RunState]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_every_version_of_a_long_history_loads_as_it_was_appended(
-    seed: int,
+    seed: int, objects: Objects
 ) -> None:
     tables = list(history(seed, 260))
 
     # Given a run of hundreds of versions, made by one writer
-    objects = make_objects()
     await append_all(Versions(objects, RUN), tables)
 
     # When another process loads each of them
@@ -238,10 +237,9 @@ async def test_appending_is_one_create() -> None:
 # Losing -----------------------------------------------------------------------
 
 
-async def test_one_of_racing_appends_succeeds() -> None:
+async def test_one_of_racing_appends_succeeds(objects: Objects) -> None:
     """The others get `StaleRun` and wrote nothing."""
     # Given ten processes that have loaded the same version
-    objects = make_objects()
     await append_all(Versions(objects, RUN), states_with_messages(5))
     loaded = [await Versions(objects, RUN).load_newest() for _ in range(10)]
     before = await all_keys(objects)
@@ -266,8 +264,7 @@ async def test_one_of_racing_appends_succeeds() -> None:
     assert all(each.run_id == RUN and "version 5" in str(each) for each in lost)
 
 
-async def test_one_of_racing_first_versions_succeeds() -> None:
-    objects = make_objects()
+async def test_one_of_racing_first_versions_succeeds(objects: Objects) -> None:
     results = await asyncio.gather(
         *(Versions(objects, RUN).append(None, make_state(), at=MOMENT) for _ in "abcd"),
         return_exceptions=True,
@@ -277,10 +274,9 @@ async def test_one_of_racing_first_versions_succeeds() -> None:
     assert [layout.version_key(RUN, 1)] == await all_keys(objects)
 
 
-async def test_append_after_an_old_version_raises_stale_run() -> None:
+async def test_append_after_an_old_version_raises_stale_run(objects: Objects) -> None:
     """Late writes of an old holder are not merged."""
     # Given a process that was frozen at version 3, while others went on to 9
-    objects = make_objects()
     versions = Versions(objects, RUN)
     await append_all(versions, states_with_messages(3))
     frozen = await versions.load_newest()
@@ -329,8 +325,7 @@ async def test_append_on_an_unlisted_existing_key_is_corrupt(number: int) -> Non
     assert number == await Versions(Objects(inner), RUN).newest_number()
 
 
-async def test_unavailable_store_is_not_reported_as_damage() -> None:
-    inner = MemoryStore()
+async def test_unavailable_store_is_not_reported_as_damage(inner: MemoryStore) -> None:
     await append_all(Versions(Objects(inner), RUN), states_with_messages(7))
     for skip in range(3):
         store = FaultyStore(inner, on("read", refused(Unavailable), skip=skip, times=9))
@@ -341,8 +336,7 @@ async def test_unavailable_store_is_not_reported_as_damage() -> None:
 # What is not there ------------------------------------------------------------
 
 
-async def test_missing_run_raises_run_not_found() -> None:
-    objects = make_objects()
+async def test_missing_run_raises_run_not_found(objects: Objects) -> None:
     await append_all(
         Versions(objects, "jane-12"), states_with_messages(1, run_id="jane-12")
     )

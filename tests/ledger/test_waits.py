@@ -41,8 +41,7 @@ async def listed_waits(objects: Objects) -> list[WaitSummary]:
 # Making -------------------------------------------------------------------------
 
 
-async def test_wait_is_read_as_it_was_created() -> None:
-    objects = make_objects()
+async def test_wait_is_read_as_it_was_created(objects: Objects) -> None:
     one, two = (
         make_wait(1, deadline=seconds_after_start(60)),
         make_wait(2, "unknown"),
@@ -54,8 +53,7 @@ async def test_wait_is_read_as_it_was_created() -> None:
     assert await waits.read(objects, make_wait_id(3)) is None
 
 
-async def test_second_create_of_a_wait_changes_nothing() -> None:
-    objects = make_objects()
+async def test_second_create_of_a_wait_changes_nothing(objects: Objects) -> None:
     wait = make_wait()
     await waits.create(objects, [wait])
     before = await objects.read(layout.wait_key(wait.id))
@@ -66,8 +64,7 @@ async def test_second_create_of_a_wait_changes_nothing() -> None:
     assert 2 == len(await all_keys(objects))
 
 
-async def test_withdrawing_is_idempotent() -> None:
-    objects = make_objects()
+async def test_withdrawing_is_idempotent(objects: Objects) -> None:
     await waits.create(objects, [make_wait(1), make_wait(2)])
     await waits.delete(objects, [make_wait_id(1), make_wait_id(3)])
     await waits.delete(objects, [make_wait_id(1)])
@@ -87,8 +84,7 @@ async def test_empty_list_of_waits_makes_no_request() -> None:
 # Mending ------------------------------------------------------------------------
 
 
-async def test_recreate_missing_creates_missing_wait_objects() -> None:
-    objects = make_objects()
+async def test_recreate_missing_creates_missing_wait_objects(objects: Objects) -> None:
     state = [make_wait(1), make_wait(2), make_wait(3)]
     await waits.create(objects, state[:1])
     await waits.recreate_missing(objects, state)
@@ -98,9 +94,8 @@ async def test_recreate_missing_creates_missing_wait_objects() -> None:
     ]
 
 
-async def test_recreate_missing_does_not_list_a_decided_wait() -> None:
+async def test_recreate_missing_does_not_list_a_decided_wait(objects: Objects) -> None:
     """The decision came before the call."""
-    objects = make_objects()
     open_wait, decided = make_wait(1), make_wait(2)
     await store_suspended_run(objects, open_wait, decided)
     await decide(objects, decided.id, Deny(), now=MOMENT, decision_id=make_ulid(1))
@@ -185,8 +180,7 @@ async def test_open_waits_are_listed_from_keys_alone() -> None:
     assert {"keys"} == {each.verb for each in store.operations}
 
 
-async def test_waits_of_one_kind_are_listed_by_age() -> None:
-    objects = make_objects()
+async def test_waits_of_one_kind_are_listed_by_age(objects: Objects) -> None:
     names: list[str] = []
     for hours in (3, 1, 2):
         at = MOMENT + timedelta(hours=hours)
@@ -202,8 +196,7 @@ async def test_waits_of_one_kind_are_listed_by_age() -> None:
     assert [1, 2, 3] == [(each.created_at - MOMENT).seconds // 3600 for each in listed]
 
 
-async def test_waits_on_several_pages_are_listed() -> None:
-    objects = make_objects()
+async def test_waits_on_several_pages_are_listed(objects: Objects) -> None:
     for number in range(PAGE_SIZE + 5):
         await objects.create(layout.wait_key(make_wait_id(number)), b"")
 
@@ -221,8 +214,7 @@ async def test_waits_on_several_pages_are_listed() -> None:
         f"approval-{make_ulid(1)}@-x",
     ],
 )
-async def test_foreign_key_is_ignored(name: str) -> None:
-    objects = make_objects()
+async def test_foreign_key_is_ignored(name: str, objects: Objects) -> None:
     await objects.create(layout.WAITS_PREFIX + name, b"")
     await waits.create(objects, [make_wait(1)])
 
@@ -263,9 +255,8 @@ async def test_wait_of_another_run_is_corrupt(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\0" * 90, b"{}"])
-async def test_damaged_wait_is_corrupt(body: bytes) -> None:
+async def test_damaged_wait_is_corrupt(body: bytes, objects: Objects) -> None:
     """A damaged wait is not "no such wait"."""
-    objects = make_objects()
     key = layout.wait_key(make_wait_id(1))
     await objects.create(key, body)
     with pytest.raises(FormatError) as caught:
