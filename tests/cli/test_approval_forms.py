@@ -18,7 +18,7 @@ from continuations import (
 from continuations.cli.formatting import outcome_lines
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.cli.command_line import CommandLine
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 
 
 @dataclass
@@ -45,7 +45,7 @@ def runner(cli: CommandLine) -> Runner:
 @pytest.fixture
 def wait(runner: Runner) -> str:
     """Return the id of a wait that needs a form."""
-    wait = only_wait(runner.start("go", run_id="j1"))
+    wait = single_wait(runner.start("go", run_id="j1"))
     return wait.id
 
 

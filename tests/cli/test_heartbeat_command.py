@@ -10,7 +10,7 @@ from continuations import Agent, Runner, external, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
 from tests.cli.command_line import CommandLine
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.present.schema_check import assert_matches_schema
 
 
@@ -29,7 +29,7 @@ def wait(cli: CommandLine) -> str:
 
     model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
     runner = Runner(Agent("boss", tools=[scan], model=model), store=cli.store)
-    wait = only_wait(runner.start("go", run_id="j1"))
+    wait = single_wait(runner.start("go", run_id="j1"))
     return wait.id
 
 

@@ -9,7 +9,7 @@ import pytest
 from continuations import Agent, ApprovalPolicy, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.cli.command_line import CommandLine
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def wait(cli: CommandLine) -> str:
 
     model = ScriptedModel([ToolCall("pay", {"cents": 5}), "end"])
     runner = Runner(Agent("boss", tools=[pay], model=model), store=cli.store)
-    wait = only_wait(runner.start("go", run_id="j1"))
+    wait = single_wait(runner.start("go", run_id="j1"))
     return wait.id
 
 

@@ -294,7 +294,7 @@ def test_suggested_condition_is_accepted_for_each_kind_of_argument() -> None:
     runner, wait = start(arguments("1.00"))
     for name in wait.arguments:
         grant = Grant("pay", on(name, maximun=1))
-        text = present(grant_checks.example_condition(wait, grant))
+        text = present(run_grants.example_condition(wait, grant))
         suggested = json.loads(text)
         assert run_grants.find_problem(wait, Grant("pay", suggested)) is None, text
         assert (name == "only") == (name not in suggested["properties"]), text

@@ -24,11 +24,17 @@ from continuations import (
     tool,
 )
 from continuations.errors import DecisionRefused, InvalidInput, RunNotFound
+from continuations.present.requests import FieldsInvalid, parse_grant
 from continuations.results import Decision, Door
 from continuations.tools import Tool
 from continuations_storage import MemoryStore, faults
-from continuations_storage.faults import FaultyStore, lost_reply, on, refused
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import (
+    FaultyStore,
+    ForwardingStore,
+    lost_reply,
+    on,
+    refused,
+)
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, text_tool

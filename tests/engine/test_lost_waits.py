@@ -41,8 +41,13 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
 from continuations.wire.fields import to_milliseconds
 from continuations_storage import MemoryStore, Store
-from continuations_storage.faults import Crash, FaultyStore, crashed, on
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import (
+    Crash,
+    FaultyStore,
+    ForwardingStore,
+    crashed,
+    on,
+)
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash, remaining_keys

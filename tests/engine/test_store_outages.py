@@ -23,7 +23,7 @@ from continuations_storage.faults import (
     on,
     refused,
 )
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests import effect_log
 from tests.clocks import ManualClock

@@ -39,7 +39,7 @@ from continuations.present.wait_words import rule_text
 from continuations.results import Decision, Vote
 from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore, faults
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock, ShiftedClock
 from tests.crash_points import remaining_keys

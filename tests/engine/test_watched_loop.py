@@ -39,8 +39,7 @@ from continuations_storage import (
     Store,
 )
 from continuations_storage.contract import Watch
-from continuations_storage.faults import FaultyStore
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import FaultyStore, ForwardingStore
 from tests.outcomes import present, single_wait
 from tests.run_environment import RunEnvironment, wait_until
 from tests.scripts import Script, call, scripted_model

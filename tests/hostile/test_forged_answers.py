@@ -27,7 +27,7 @@ from continuations.wire.records import DECISION, WAIT
 from continuations_storage.faults import Crash, FaultyStore
 from tests.clocks import ManualClock
 from tests.hostile.editable_store import EditableStore
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 
 
 def scripted_model() -> ScriptedModel:
@@ -146,7 +146,7 @@ def test_forged_consequence_of_a_deadline_is_refused_when_it_is_read(
         return ask(f"{document}?")
 
     agent = Agent("boss", tools=[scan], model=scripted_model())
-    wait = only_wait(Runner(agent, store=EditableStore()).start("go", run_id="r1"))
+    wait = single_wait(Runner(agent, store=EditableStore()).start("go", run_id="r1"))
     body = WAIT.encode(replace(wait, on_deadline_json=forged))
 
     with pytest.raises(FormatError):

@@ -25,7 +25,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.arrivals import REVOCATION, Revocation
 from continuations.wire.records import DECISION
 from tests.hostile.editable_store import EditableStore
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ULID = "01q3dcbe9yjqhrycjhgj6axyw7"
@@ -48,7 +48,7 @@ class Office:
         calls = [ToolCall("pay", {"cents": each}) for each in (5, 500, 6, 7)]
         agent = Agent("boss", tools=[pay], model=ScriptedModel([*calls, "end"]))
         self.runner = Runner(agent, store=self.store)
-        wait = only_wait(self.runner.start("go", run_id="r1"))
+        wait = single_wait(self.runner.start("go", run_id="r1"))
         self.wait: Wait = wait
 
     def put(self, key: str, body: bytes) -> None:
@@ -57,7 +57,7 @@ class Office:
 
     def resume(self) -> Wait:
         """Resume the run; return its one wait."""
-        return only_wait(self.runner.resume("r1"))
+        return single_wait(self.runner.resume("r1"))
 
     def forge_decision(self, grant_json: str) -> None:
         """Record an approval of the first payment that gives a grant."""

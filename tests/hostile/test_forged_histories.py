@@ -15,7 +15,7 @@ from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.versions import decode_version, encode_version
 from tests.hostile.editable_store import EditableStore
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 
 LARGE = 2**63 - 1
 
@@ -52,7 +52,7 @@ class Site:
         self.requests: list[ModelRequest] = []
         self.turns = 0
         self.runner = Runner(agent, store=self.store)
-        wait = only_wait(self.runner.start("go", run_id="r1"))
+        wait = single_wait(self.runner.start("go", run_id="r1"))
         assert self.summaries
         self.wait = wait
 

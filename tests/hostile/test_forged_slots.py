@@ -31,7 +31,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.arrivals import SLOT
 from continuations.wire.records import DECISION
 from tests.hostile.editable_store import EditableStore
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -57,7 +57,7 @@ class Office:
         model = ScriptedModel([ToolCall("pay", {"cents": 5}), "end"])
         agent = Agent("boss", tools=[pay], model=model)
         self.runner = Runner(agent, store=self.store)
-        wait = only_wait(self.runner.start("go", run_id="r1"))
+        wait = single_wait(self.runner.start("go", run_id="r1"))
         self.wait: Wait = wait
 
     def forge(self, **changes: Any) -> None:
@@ -236,7 +236,7 @@ def test_doctor_names_a_bad_slot_and_opens_the_wait_again(harm: str) -> None:
     now = SystemClock().now()
     asyncio.run(repair(objects, "r1", now=now, new_ulid=lambda: ids.new_ulid(now)))
 
-    wait = only_wait(office.runner.resume("r1"))
+    wait = single_wait(office.runner.resume("r1"))
     assert office.wait.id != wait.id
     for name in ("kim", "lee", "max"):
         office.runner.decide(wait.id, Approve(by=name))

@@ -21,7 +21,7 @@ from tests import sample_app
 from tests.effect_log import Effect
 from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.postgres_server import PostgresServer
 from tests.scripts import Script, call, scripted_model
 from tests.stores import keys_and_bodies
@@ -71,7 +71,7 @@ def run_inner(store: Store | None) -> str:
 def run_outer(store: Store, function: Callable[[], str]) -> Finished:
     """Run the outer agent to its end, with one suspension."""
     runner = Runner(outer_agent(function), store=store)
-    wait = only_wait(runner.start("out", run_id="outer"))
+    wait = single_wait(runner.start("out", run_id="outer"))
     runner.decide(wait.id, Approve(by="kim"))
     ended = runner.resume("outer")
     assert isinstance(ended, Finished)

@@ -34,7 +34,7 @@ from continuations.serve.notify.webhook import WebhookNotifier
 from continuations.tools import Secret, ToolWait
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import json_body, problem_slug
 from tests.serve.notify.receivers import (
@@ -267,7 +267,7 @@ async def test_function_of_the_application_gives_the_meaning() -> None:
     model = ScriptedModel([ToolCall("pay", {"cents": 5}), "paid"])
     agent = Agent("payer", tools=[pay], model=model)
     runner = AsyncRunner(agent, store=shop.store, clock=shop.clock)
-    wait = only_wait(await runner.start("go", run_id="r3"))
+    wait = single_wait(await runner.start("go", run_id="r3"))
 
     for _ in range(2):
         response = await shop.send(subject=wait.id)

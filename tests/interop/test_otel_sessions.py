@@ -34,7 +34,7 @@ from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock
 from tests.hostile.editable_store import EditableStore
 from tests.interop.traced_application import PIN, Tracing
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.serve.aws.test_handler_options import Context
 from tests.stores import ZSTD_MAGIC, StoreWithoutTime, keys_and_bodies
 
@@ -140,7 +140,7 @@ def test_answers_are_events_and_cancelled_calls_are_not(tracing: Tracing) -> Non
 def test_a_repeated_start_goes_on_as_another_session(tracing: Tracing) -> None:
     """The start that found the run taken has no span, and its context is ignored."""
     runner = traced(tracing, [ToolCall("pay", {"euros": 5})])
-    wait = only_wait(runner.start("Go.", run_id="r", trace_context=PARENT))
+    wait = single_wait(runner.start("Go.", run_id="r", trace_context=PARENT))
     runner.decide(wait.id, Approve(by="kim"))
     other = PARENT.replace("b7ad", "b7ae")
     runner.start("Go.", run_id="r", trace_context=other)
@@ -174,7 +174,7 @@ def test_a_session_that_lost_a_race_has_no_span(tracing: Tracing) -> None:
     """Another worker wrote the version first: that session is the next one."""
     store = MemoryStore()
     runner = traced(tracing, [ToolCall("pay", {"euros": 5})], store=store)
-    wait = only_wait(runner.start("Go.", run_id="r"))
+    wait = single_wait(runner.start("Go.", run_id="r"))
     runner.decide(wait.id, Approve(by="kim"))
 
     late = traced(tracing, store=Overtaken(store, runner))
@@ -189,7 +189,7 @@ def test_rewinds_and_forks_keep_the_link_and_forks_have_no_caller(
 ) -> None:
     """The table of `fork-and-rewind.md` holds for what follows."""
     runner = traced(tracing, [ToolCall("pay", {"euros": 5})], [ToolCall("ask_date")])
-    wait = only_wait(runner.start("Go.", run_id="r", trace_context=PARENT))
+    wait = single_wait(runner.start("Go.", run_id="r", trace_context=PARENT))
     version = runner.look("r").version
     runner.decide(wait.id, Approve(by="kim"))
     runner.resume("r")
@@ -348,7 +348,7 @@ def test_spans_cost_no_request(tracing: Tracing) -> None:
         runner = traced(tracing, [ToolCall("pay", {"euros": 5})], store=store)
         if not is_traced:
             runner = Runner(runner.root_agent(), store=store)
-        wait = only_wait(runner.start("Go.", run_id="r"))
+        wait = single_wait(runner.start("Go.", run_id="r"))
         runner.decide(wait.id, Approve(by="kim"))
         runner.resume("r")
         return [operation.verb for operation in store.operations]
@@ -399,7 +399,7 @@ def test_a_stack_of_a_thousand_agents_has_all_its_spans(
     )
     first: Runner[Any] = Runner(agent, store=store, max_depth=2 * depth)
     second: Runner[Any] = Runner(agent, store=store, max_depth=2 * depth)
-    wait = only_wait(first.start(str(depth), run_id="r1"))
+    wait = single_wait(first.start(str(depth), run_id="r1"))
     otel.instrument(second, tracer_provider=tracing.provider)
     second.decide(wait.id, Approve())
 

@@ -24,7 +24,7 @@ from continuations.interop.langchain import from_langchain
 from continuations.interop.openai_agents import from_openai_agents
 from continuations.interop.pydantic_ai import from_pydantic_ai
 from continuations.models.scripted import ScriptedModel, ToolCall
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 
 ARGUMENTS = {"city": "Rome", "days": 2}
 
@@ -126,7 +126,7 @@ async def test_the_function_gets_the_arguments_that_were_approved(kit: Any) -> N
     model = ScriptedModel([ToolCall("forecast", {"city": "Rome"}), "Done."])
     agent = Agent("travel", tools=[kit(pay, approval=True)], model=model)
     runner = AsyncRunner(agent, store="memory:")
-    wait = only_wait(await runner.start("Go", run_id="r"))
+    wait = single_wait(await runner.start("Go", run_id="r"))
     assert wait.arguments == {"city": "Rome", "days": 3}
     edited = Approve(arguments={"city": "Oslo", "days": 1})
     await runner.decide(wait.id, edited)

@@ -17,7 +17,7 @@ from continuations.models.openai_chat import OpenAIChat
 from continuations.models.openai_responses import OpenAIResponses
 from continuations.models.responses_items import ITEMS_FIELD
 from tests import aimock
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 
 Adapter: TypeAlias = type[OpenAIResponses] | type[OpenAIChat]
 
@@ -70,7 +70,7 @@ if aimock.is_installed():
             return Runner(Agent("clerk", tools=[pay], model=model), store=store)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
         first = runner("memory:")
-        wait = only_wait(first.start("Pay 5 cents", run_id="r1"))
+        wait = single_wait(first.start("Pay 5 cents", run_id="r1"))
         first.decide(wait.id, Approve(by="jane"))
         ended = runner(first.store).resume("r1")
 

@@ -40,7 +40,7 @@ from tests.models.response_calls import (
     responses_model,
     sent_for,
 )
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.responses_server import (
     ResponsesServer,
     call,
@@ -558,7 +558,7 @@ def pay(cents: int) -> str:
 def _approved(first: Model, second: Model) -> Finished[Any]:
     """Return the end of a run that begins on one model and ends on another."""
     runner = Runner(Agent("a", tools=[pay], model=first), store="memory:")
-    wait = only_wait(runner.start("Pay.", run_id="r1"))
+    wait = single_wait(runner.start("Pay.", run_id="r1"))
     runner.decide(wait.id, Approve(by="jane"))
     agent = Agent("a", tools=[pay], model=second)
     ended = Runner(agent, store=runner.store).resume("r1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from tests.storage.outages import VirtualTime
 
 

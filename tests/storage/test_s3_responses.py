@@ -23,7 +23,7 @@ from continuations_storage import (
     Unsafe,
 )
 from continuations_storage.obstore import ObjectStore
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from continuations_storage.s3 import S3Store
 from continuations_storage.s3client import ClientSettings, create_client
 from continuations_storage.s3requests import S3Client

@@ -31,7 +31,7 @@ from continuations.errors import CallError, InvalidInput, WorkflowChanged
 from continuations.events import CallEnded, CallProposed, CallStarted
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import (

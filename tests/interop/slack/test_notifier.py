@@ -25,7 +25,7 @@ from tests.interop.slack.waiting_agents import (
     transfer_call,
 )
 from tests.interop.slack.web_api import CHANNEL, TOKEN, Failure, SlackApi, shown_text
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.serve.notify.receivers import RecordedDelays, make_wait
 
 
@@ -108,7 +108,7 @@ def test_a_run_does_not_fail_because_of_slack(
     """The wait is stored, and the failure is logged without the token."""
     api.failures["chat.postMessage"] = [Failure(error="not_in_channel")]
     runner = make_runner(transfer_call(), [transfer], notify=make_notifier(api))
-    wait = only_wait(asyncio.run(runner.start("Pay", run_id="r-1")))
+    wait = single_wait(asyncio.run(runner.start("Pay", run_id="r-1")))
     assert "Slack: error not_in_channel" in caplog.text
     assert TOKEN not in caplog.text
     assert PIN not in caplog.text

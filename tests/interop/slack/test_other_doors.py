@@ -26,7 +26,7 @@ from tests.interop.slack.waiting_agents import (
     transfer_call,
 )
 from tests.interop.slack.web_api import Failure, Person, SlackApi, shown_text
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.serve.notify.receivers import RecordedDelays, make_wait
 
 
@@ -182,7 +182,7 @@ def test_a_text_that_a_guardrail_stopped_is_judged_in_slack(
     rails = Guardrails(**{side: [ask]})
     agent = Agent("letters", model=ScriptedModel(["A refund."]), guardrails=rails)
     runner: Any = AsyncRunner(agent, store="memory:", notify=make_notifier(api))
-    wait = only_wait(asyncio.run(runner.start("Refund me.", run_id="r-1")))
+    wait = single_wait(asyncio.run(runner.start("Refund me.", run_id="r-1")))
     assert wait.kind == side
     kim = Person(api=api, app=make_app(api, runner))
     view = kim.review("Your decision")

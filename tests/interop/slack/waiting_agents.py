@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from continuations import Agent, AsyncRunner, Identity, Wait, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Money, Secret, ToolWait
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 
 PIN = "PLANTED-PIN-9876"
 TEXT = ["Pay Meridian."]
@@ -91,4 +91,4 @@ def transfer_call(**arguments: Any) -> ToolCall:
 
 
 async def start(runner: AsyncRunner[Any], run_id: str = "r-1", **options: Any) -> Wait:
-    return only_wait(await runner.start("Pay the invoice", run_id=run_id, **options))
+    return single_wait(await runner.start("Pay the invoice", run_id=run_id, **options))

@@ -21,7 +21,7 @@ from continuations_storage.s3 import S3Store
 from tests import effect_log, sample_app
 from tests.effect_log import Effect
 from tests.engine import agent_builders
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.scripts import Script
 from tests.serve.aws.s3_policy import EnforcedPolicy, resolved
 from tests.serve.aws.test_template import properties
@@ -75,7 +75,7 @@ class TwoRoles:
 
     def start(self, run_id: str) -> str:
         """Start a run that waits for an approval; return the wait's id."""
-        wait = only_wait(self.make_worker().start("go", run_id=run_id))
+        wait = single_wait(self.make_worker().start("go", run_id=run_id))
         return wait.id
 
     @property

@@ -12,7 +12,7 @@ from continuations import Agent, AsyncRunner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock, ShiftedClock
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.html_forms import PageForms
 
@@ -48,7 +48,7 @@ async def start(
     options: dict[str, Any] = {} if clock is None else {"clock": clock}
     store = MemoryStore(clock.now if clock else None)
     runner = AsyncRunner(agent, store=store, **options)
-    wait = only_wait(await runner.start("go", run_id="r"))
+    wait = single_wait(await runner.start("go", run_id="r"))
     return runner, f"/waits/{wait.id}/remember"
 
 

@@ -24,7 +24,7 @@ from continuations.serve.console import error_pages
 from continuations.serve.pages.environment import Shell
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_rewind_page import text_of
 
@@ -47,7 +47,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock, store = ManualClock(), MemoryStore()
         self.runner = Runner(agent("boss"), store=store, clock=self.clock)
-        self.wait = only_wait(self.runner.start("go", run_id="r1"))
+        self.wait = single_wait(self.runner.start("go", run_id="r1"))
         other = AsyncRunner(agent("other"), store=store, clock=self.clock)
         self.client = ConsoleClient(other, {"clock": self.clock, "can": self._can})
         self.form = {"decision": "deny", "shown": self.wait.digest, "reason": "no"}

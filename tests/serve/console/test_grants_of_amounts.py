@@ -8,7 +8,7 @@ import pytest
 
 from continuations import Agent, AsyncRunner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.html_forms import PageForms
 
@@ -27,7 +27,7 @@ async def test_grant_of_at_most_covers_numbers_only(later: Any) -> None:
     calls = [ToolCall("pay", {"cents": each}) for each in (5, 4, later)]
     agent = Agent("clerk", tools=[pay], model=ScriptedModel([*calls, "done"]))
     runner = AsyncRunner(agent, store="memory:")
-    wait = only_wait(await runner.start("go", run_id="r"))
+    wait = single_wait(await runner.start("go", run_id="r"))
     client = ConsoleClient(runner)
     path = f"/waits/{wait.id}/remember"
     page = await client.get(path)
@@ -35,6 +35,6 @@ async def test_grant_of_at_most_covers_numbers_only(later: Any) -> None:
     done = await client.post(path, {**form, "rule:cents": "most", "until": "run"})
     assert "Recorded: Approved" in done.text
 
-    wait = only_wait(await runner.resume("r"))
+    wait = single_wait(await runner.resume("r"))
     assert [5, 4] == paid
     assert {"cents": later} == wait.arguments

@@ -12,7 +12,7 @@ from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.console.console import PAGES
 from continuations.serve.http.routes import ROUTES
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.rights import only
 
@@ -46,7 +46,7 @@ async def test_person_without_rights_learns_and_changes_nothing() -> None:
         Agent("chat", model=ScriptedModel(["hi"])),
     ]
     runner = AsyncRunner(agents, store="memory:")
-    wait = only_wait(await runner.start(SECRET, agent="clerk", run_id="r1"))
+    wait = single_wait(await runner.start(SECRET, agent="clerk", run_id="r1"))
     await runner.thread("chat", key="k").send(SECRET)
     [thread] = [r.run_id async for r in runner.runs() if r.thread is not None]
     values = {

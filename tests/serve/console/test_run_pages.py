@@ -16,6 +16,7 @@ from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.ledger.damage import all_objects
 from tests.serve.console.console_client import ConsoleClient, console_of
 from tests.serve.pages.invoice_run import RUN, TITLE, InvoiceRun
 from tests.serve.rights import all_but, only

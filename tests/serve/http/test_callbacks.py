@@ -25,7 +25,7 @@ from continuations.tools import ToolWait
 from continuations.wire.report import utc_text
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import root_tool_results
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.serve.http.api_fixture import BASE_URL, SECRET, json_body, problem_slug
 from tests.serve.http.scanner import PAGES, Scanner, scan_model
 
@@ -133,7 +133,7 @@ async def test_answer_that_the_tool_rejects_can_be_sent_again_to_the_same_url() 
     assert 200 == (await scanner.post({"value": "seven"})).status
     # Before a worker looks, the first result counts
     assert 409 == (await scanner.post(PAGES)).status
-    second = only_wait(await scanner.runner.resume("r1"))
+    second = single_wait(await scanner.runner.resume("r1"))
     assert first.id != second.id
     assert "rejected" in (second.note or "")
 

@@ -9,7 +9,7 @@ from continuations import Agent, AsyncRunner, Finished, tool
 from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import verify_bearer
 
@@ -36,7 +36,7 @@ async def test_operator_pauses_unpauses_and_cancels_a_call() -> None:
         )
         return response.status, json.loads(response.body)
 
-    wait = only_wait(await runner.start("go", run_id="r1"))
+    wait = single_wait(await runner.start("go", run_id="r1"))
     status, run = await post("/runs/r1/pause", reason="audit")
     assert (200, ["audit"]) == (status, run["reasons"])
     held = (await runner.look("r1")).waits

@@ -15,7 +15,7 @@ from continuations.serve.http.links import Links
 from continuations.serve.http.request_response import Response
 from continuations.serve.notify import mail
 from continuations.tools import ToolWait
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.scripts import call, scripted_model
 from tests.serve.http.api_fixture import BASE_URL, SECRET, verify_bearer
 from tests.serve.http.test_link_pages import ParsedPage
@@ -55,7 +55,7 @@ class Desk:
 
     async def wait(self) -> Wait:
         """Start the run and return its wait."""
-        return only_wait(await self.runner.start("go", run_id="r1"))
+        return single_wait(await self.runner.start("go", run_id="r1"))
 
     async def send(
         self, method: str, path: str, body: bytes = b"", **h: Any

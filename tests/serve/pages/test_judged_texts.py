@@ -16,7 +16,7 @@ from continuations.models.scripted import ScriptedModel
 from continuations.present import wait_words
 from continuations.present.json_forms import wait_json
 from continuations.serve.notify.mail import body_text, subject_line
-from tests.outcomes import only_wait
+from tests.outcomes import single_wait
 from tests.serve.pages.wait_html import wait_html
 
 TEXT = "a <b>fish</b>\u202e"
@@ -34,7 +34,7 @@ def wait_about(stage: str, store: str = "memory:") -> Wait:
     is_input = stage == "input"
     guardrails = Guardrails(input=[ask]) if is_input else Guardrails(output=[ask])
     agent = Agent("cook", model=ScriptedModel([TEXT]), guardrails=guardrails)
-    return only_wait(
+    return single_wait(
         Runner(agent, store=store).start(TEXT if is_input else "go", run_id="r1")
     )
 

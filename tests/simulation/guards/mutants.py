@@ -107,7 +107,7 @@ def after_tool_loses_the_changes() -> Patches:
 @mutant("each_trip_is_told_once")
 def a_trip_is_not_recorded() -> Patches:
     """A trip is not stored with its frame."""
-    yield skip(draft.record_trip)
+    yield skip(state.record_trip)
 
 
 @mutant("each_trip_is_told_once")
@@ -118,4 +118,4 @@ def a_trip_is_recorded_twice() -> Patches:
         original()
         original()
 
-    yield patch(draft.record_trip, record)
+    yield patch(state.record_trip, record)

@@ -185,4 +185,4 @@ def a_new_generation_begins_beside_the_old_one() -> Patches:
         number = await Versions(objects, run_id).newest_number()
         return thread_arrivals.Generation(2 if number else 1, run_id, number)
 
-    yield patch(thread_keys.newest_generation, newest_generation)
+    yield patch(thread_arrivals.newest_generation, newest_generation)
