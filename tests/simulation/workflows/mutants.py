@@ -279,7 +279,7 @@ def calls_stay_open_at_the_end() -> Patches:
 
 @mutant("every_workflow_ends")
 def stuck_code_waits() -> Patches:
-    """A run waits for ever for code that awaits something that nothing sets."""
+    """A run waits forever for code that awaits something that nothing sets."""
     yield skip(FlowDrive._end_if_hopeless)
 
 
