@@ -14,7 +14,7 @@ A row of the tables is a class::
         def then(self) -> None:
             ...  # what other processes do, and what must be true
 
-A class whose name begins with an underscore is no row: rows are made of it.
+A class whose name begins with an underscore is a base of rows, and no row.
 
 The tables are `crashes_of_runs.py`, `crashes_of_decisions.py`,
 `crashes_of_conversations.py` and `crashes_of_objects.py`. Two executors take rows:

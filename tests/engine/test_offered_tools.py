@@ -1,4 +1,4 @@
-"""What a model is told of a run: its tools, and its settings."""
+"""The tools and the settings that each request has for its model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model and the log read after a tool raised."""
+"""The texts for the model and for the log after a tool raised."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def a_rewound_run_that_can_go_on_has_no_marker() -> Patches:
 
 @mutant("nothing_is_repeated_unasked")
 def an_answer_is_used_again_unasked() -> Patches:
-    """A function that got an answer runs again after a rewind and asks no person."""
+    """A rewind lets a function that got an answer run again, and asks no person."""
     yield gives_back(ArrivalReducer._with_doubtful_answer, "state")
 
 
