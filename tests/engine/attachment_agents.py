@@ -95,5 +95,4 @@ def three_deep(script: Script) -> Agent:
 
 
 def agents() -> list[Agent]:
-    """Return the agents of a fresh process."""
     return [three_deep(scripts.of_environment())]

@@ -31,7 +31,6 @@ class Shop:
     """The application behind the tools."""
 
     def publish(self, name: str) -> str:
-        """Record an effect."""
         effect_log.append_effect("publish", name)
         return f"published {name}"
 
@@ -66,7 +65,6 @@ class Designer(Agent):
     model = Writer.model
 
     def tools(self) -> list[Agent]:
-        """Return the agents below."""
         return [Writer(Shop())]
 
     @task

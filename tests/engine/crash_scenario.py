@@ -87,7 +87,6 @@ class Scenario:
     # The row ---------------------------------------------------------------------
 
     def agents(self) -> Agent:
-        """Return the root agent of a new process."""
         raise NotImplementedError
 
     def store_in_memory(self) -> Store:
@@ -200,7 +199,6 @@ class RunToItsEnd(Scenario, RunRecovery):
         return self.process().resume(self.run_id)
 
     def let_pass(self, seconds: float) -> None:
-        """Move the clock."""
         self.clock.seconds += seconds
 
     def end_waits(self, waits: Sequence[Wait]) -> None:

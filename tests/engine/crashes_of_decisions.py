@@ -61,7 +61,6 @@ class _Votes(Scenario):
         self.wait = self.start()
 
     def vote(self, name: str, **verdict: Any) -> Decision | Vote:
-        """Approve as a person."""
         return self.process().decide(self.wait.id, Approve(by=name, **verdict))
 
     def end(self) -> None:

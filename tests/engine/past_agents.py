@@ -55,7 +55,6 @@ def three_deep(script: Script = SCRIPT) -> Agent:
 
 
 def agents() -> list[Agent]:
-    """Return the agents of a fresh process."""
     return [three_deep(scripts.of_environment())]
 
 
@@ -75,6 +74,5 @@ def version_with(runner: Runner, tool_name: str, state: str, run: str = RUN_ID) 
 
 
 def only_wait(runner: Runner, run: str = RUN_ID) -> Wait:
-    """Return the one open wait of a run."""
     (wait,) = runner.look(run).waits
     return wait

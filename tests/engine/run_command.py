@@ -171,7 +171,6 @@ def max_depth() -> int | None:
 
 
 def make_runner() -> Runner:
-    """Return the runner that the environment describes."""
     lease = float(os.environ.get("TEST_LEASE", "30"))
     attempts = int(os.environ.get("TEST_ATTEMPTS", "5"))
     ahead = os.environ.get("TEST_AHEAD") or os.environ.get("TEST_SKEWED") or "0"
@@ -187,7 +186,6 @@ def make_runner() -> Runner:
 
 
 def make_should_pause() -> Callable[[], bool] | None:
-    """Return the `should_pause` that the environment describes."""
     questions = os.environ.get("TEST_PAUSE_AFTER")
     return (
         None if questions is None else agent_builders.should_pause_after(int(questions))

@@ -47,7 +47,6 @@ class Limit(BaseModel):
     @field_validator("limit")
     @classmethod
     def is_even(cls, value: int) -> int:
-        """Accept even numbers only."""
         if value % 2:
             msg = "it must be even"
             raise ValueError(msg)

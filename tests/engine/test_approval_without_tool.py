@@ -85,7 +85,6 @@ class Office:
         self.complete.decide(second.id, Answer("paid by hand"))
 
     def objects(self) -> dict[str, bytes]:
-        """Return everything in the store."""
         return asyncio.run(all_objects(self.store))
 
     def wait_again(self) -> Wait:
@@ -301,7 +300,6 @@ class AnsweringOffice:
         self.reduced = self.runner()
 
     def runner(self, *tools: Any) -> Runner:
-        """Return a process with these tools."""
         script: Any = {"go": [[call("receipt")], "end"]}
         boss = make_boss(script, *tools)
         return Runner(boss, store=self.store, clock=self.clock)
@@ -318,7 +316,6 @@ class AnsweringOffice:
         self.clock.seconds += 600
 
     def objects(self) -> dict[str, bytes]:
-        """Return everything in the store."""
         return asyncio.run(all_objects(self.store))
 
 

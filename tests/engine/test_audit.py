@@ -43,7 +43,6 @@ from tests.scripts import call
 
 
 def make_pay(**options: Any) -> Tool[..., Any]:
-    """Return a tool that needs an approval."""
     return text_tool(
         "pay", "paid {cents}", {"cents": int}, approval=ApprovalPolicy(**options)
     )

@@ -17,7 +17,6 @@ APP = "tests.engine.app_variants:versioned_agents"
 
 
 def resume(environment: RunEnvironment, code: str = "old") -> dict[str, Any]:
-    """Resume the run in a process with some version of the code."""
     return environment.run("resume", "r1", app=APP, code=code)
 
 

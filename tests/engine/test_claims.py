@@ -177,7 +177,6 @@ def test_a_failed_renewal_stops_the_work(environment: RunEnvironment) -> None:
 
 
 def is_claim_over(runner: Runner) -> bool:
-    """Tell whether the claim on the run is over."""
     claim = runner.look("r").run_state.run.claim
     return claim is None or claim.until < SystemClock().now()
 

@@ -636,7 +636,6 @@ def chat(store: Any, clock: ManualClock | None = None, **options: Any) -> Runner
 
 
 def talk(thread: Thread[Any]) -> list[Ticket[Any]]:
-    """Send all texts, and return the tickets."""
     tickets: list[Ticket[Any]] = []
     for text in TEXTS:
         tickets.append(thread.post(text))

@@ -36,7 +36,6 @@ SCRIPT: Script = {
 
 
 def copy(source: Any, target: Any) -> None:
-    """Copy the whole store."""
     result = Runner([], store=source).copy_to(target)
     assert ({}, ()) == (result.errors, result.moved_on)
 

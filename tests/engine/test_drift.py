@@ -110,13 +110,11 @@ def waiting_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(waiting_runs: Path, tmp_path: Path) -> Path:
-    """Return a copy of the runs."""
     shutil.copytree(waiting_runs / "store", tmp_path / "store")
     return tmp_path
 
 
 def objects(folder: Path) -> dict[str, bytes]:
-    """Return every object of the store."""
     files = [path for path in (folder / "store").rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 

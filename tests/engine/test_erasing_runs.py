@@ -418,14 +418,12 @@ def check_zombie(name: str, *, commits: bool, after_takeover: bool, dies: bool) 
 
 
 def approve(store: MemoryStore, clock: ManualClock) -> None:
-    """Start a run and approve its call."""
     runner = make_runner(store, clock)
     outcome = expect(runner.start("go", run_id="r1", labels=LABELS), Suspended)
     runner.decide(outcome.waits[0].id, Approve(by="kim"))
 
 
 def start_only(store: MemoryStore, clock: ManualClock) -> None:
-    """Start a run that waits."""
     make_runner(store, clock).start("go", run_id="r1", labels=LABELS)
 
 

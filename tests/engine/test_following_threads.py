@@ -34,7 +34,6 @@ REPLY = "It arrives tomorrow at nine."
 
 
 def make_runner(store: MemoryStore, *replies: Any) -> AsyncRunner:
-    """Return a runner whose agent gives the replies."""
     model = ScriptedModel([*(replies or [REPLY] * 9)])
     return AsyncRunner(Agent("support", model=model), store=store)
 
@@ -53,12 +52,10 @@ async def until(
 
 
 def is_reply(event: RunEvent) -> bool:
-    """Return whether an event is a reply of the thread."""
     return isinstance(event, ReplyGiven)
 
 
 def words_of(events: list[RunEvent]) -> str:
-    """Return the words of the live events."""
     return "".join(each.text for each in events if isinstance(each, TextDelta))
 
 

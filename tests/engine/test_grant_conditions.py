@@ -88,7 +88,6 @@ def start(second: dict[str, Any]) -> tuple[Runner, Wait]:
 
 
 def on(name: str, **schema: Any) -> dict[str, Any]:
-    """Return a condition on one argument."""
     return {"properties": {name: schema}}
 
 

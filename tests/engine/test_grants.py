@@ -45,7 +45,6 @@ SMALL = {"properties": {"cents": {"maximum": 100}}}
 
 
 def make_pay(**options: Any) -> Tool[..., Any]:
-    """Return a tool that needs an approval."""
     options.setdefault("approval", ApprovalPolicy())
     return text_tool("pay", "paid {cents}", {"cents": int}, logs=True, **options)
 
@@ -478,8 +477,6 @@ BY_KIM = Approve(by="kim", remember=Grant("pay"))
 
 
 def make_agent(**policy: Any) -> Agent:
-    """Return an agent that pays twice."""
-
     @tool(approval=ApprovalPolicy(**policy))
     def pay(cents: int) -> str:
         """Pay an amount."""

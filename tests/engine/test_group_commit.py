@@ -262,7 +262,6 @@ class World:
         return Counter(map(normalized, asyncio.run(self.store.keys("", limit=10_000))))
 
     def waits(self, run: str) -> list[Any]:
-        """Return the open waits of a run."""
         return sorted(self.runner.look(run).waits, key=lambda wait: wait.id)
 
     def a_wait(self, number: int, run: str) -> str:

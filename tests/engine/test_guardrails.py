@@ -45,7 +45,6 @@ def no_secret(info: TurnInfo | ReplyInfo) -> Tripped | None:
 
 
 def checker(*verdicts: str) -> Agent:
-    """Return an agent that checks texts."""
     model = ScriptedModel(list(verdicts))
     return Agent("checker", model=model, output_type=Verdict, instructions="Check.")
 

@@ -181,7 +181,6 @@ def no_list(_messages: Messages) -> None:
 
 
 def backwards(messages: Messages) -> Messages:
-    """Change the order."""
     return messages[::-1]
 
 
@@ -190,7 +189,6 @@ def invented(_messages: Messages) -> Messages:
 
 
 def broken(_messages: Messages) -> Messages:
-    """Raise an error."""
     raise ZeroDivisionError
 
 
@@ -306,7 +304,6 @@ def triage_with(choose_messages: Any, *replies: Any) -> Agent[str]:
 
 
 def shop_of_texts(choose_messages: Any, *replies: Any) -> Runner:
-    """Return a runner of such an agent."""
     triage = triage_with(choose_messages, *replies)
     return Runner(triage, store=MemoryStore(), clock=ManualClock())
 

@@ -466,7 +466,6 @@ def test_grant_of_an_agent_covers_no_call_of_the_next_one() -> None:
 
 
 def after_an_empty_reply(reply: Any) -> ScriptedModel:
-    """Return a model whose first reply is empty."""
     replies = iter(["", reply])
     return ScriptedModel(lambda _: next(replies))
 

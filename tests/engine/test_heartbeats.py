@@ -68,7 +68,6 @@ class Job:
         return single_wait(self.runner().start("go", run_id="r1"))
 
     def beat(self, extend: float = 60) -> Wait:
-        """Send a heartbeat."""
         return self.runner(agents=[]).heartbeat(self.ids[0], extend=extend)
 
     def after(self, wait: Wait, seconds: float) -> bool:

@@ -236,7 +236,6 @@ SCRIPT: Script = {
 
 
 def frames_of(runner: Runner, run_id: str, version: int) -> list[Frame]:
-    """Return every frame of one version."""
     frames = [runner.look(run_id, version=version).root]
     for frame in frames:
         frames.extend(call.frame for call in frame.calls if call.frame is not None)

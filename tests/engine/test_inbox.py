@@ -242,7 +242,6 @@ class CountingStore(OneByOneStore):
         return len(found)
 
     def count_keys(self) -> int:
-        """Return the number of objects."""
         return len(asyncio.run(self.keys("")))
 
 
@@ -260,7 +259,6 @@ def start(runner: Runner) -> Suspended:
 
 @pytest.fixture
 def store() -> CountingStore:
-    """Return an empty store."""
     return CountingStore()
 
 
@@ -386,12 +384,10 @@ def test_damaged_message_stops_a_resume_before_its_first_commit(
 
 
 def send(runner: Runner, text: str, **options: Any) -> None:
-    """Send a message to the run."""
     runner.send("r1", text, **options)
 
 
 def post(runner: Runner, text: str, **options: Any) -> None:
-    """Post a message to a thread."""
     runner.thread(key="k").post(text, **options)
 
 

@@ -400,7 +400,6 @@ nap = wait_tool("nap", lambda: sleep(timedelta(hours=1)), Any)
 
 
 def start_limited(store: Any, *run_ids: str) -> None:
-    """Start runs whose model is limited."""
     limited = ModelError("status 429", retryable=True)
     agent = Agent("hr", model=ScriptedModel([limited]))
     runner = Runner(agent, store=store, model_retry_time=0)
@@ -409,7 +408,6 @@ def start_limited(store: Any, *run_ids: str) -> None:
 
 
 def start_napping(store: Any, run_id: str) -> None:
-    """Start a run that waits for a time."""
     model = ScriptedModel([ToolCall("nap"), "done"])
     runner = Runner(Agent("clerk", tools=[nap], model=model), store=store)
     assert isinstance(runner.start("go", run_id=run_id), Suspended)

@@ -352,7 +352,6 @@ def test_retry_waits_until_a_process_that_was_frozen_has_renewed_its_claim() -> 
         name = "flaky"
 
         async def reply(self, request: ModelRequest) -> ModelReply:
-            """Raise an error, then reply."""
             del request
             now = clock.now()
             run = (await AsyncRunner([], store=store).look("jane-1")).run_state.run

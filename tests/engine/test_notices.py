@@ -157,7 +157,6 @@ FINISHED, SUSPENDED = "run.ended finished", "run.suspended suspended"
 
 
 def decide(*verdicts: Any) -> Act:
-    """Let people decide."""
     return lambda office, wait: [
         office.runner.decide(wait.id, each) for each in verdicts
     ]

@@ -40,7 +40,6 @@ from tests.scripts import NextLine, Script, call
 
 
 def operator(store: Store) -> Runner:
-    """Return a runner without agents."""
     return Runner([], store=store)
 
 
@@ -52,7 +51,6 @@ def elsewhere(command: Coroutine[Any, Any, object]) -> None:
 
 
 def keys(store: Store, prefix: str) -> list[str]:
-    """Return the keys of a store below a prefix."""
     return list(asyncio.run(store.keys(prefix)))
 
 

@@ -103,7 +103,6 @@ def test_advice_about_a_model_asks_it_now() -> None:
         is_up = False
 
         async def reply(self, request: ModelRequest) -> ModelReply:
-            """Reply once the model is up."""
             del request
             if not self.is_up:
                 raise ModelError("status 429", retryable=True, retry_after=60)

@@ -79,7 +79,6 @@ class Office:
         )
 
     def pass_time(self, period: timedelta) -> None:
-        """Let time pass, then sweep."""
         self.clock.seconds += period.total_seconds() + 1
         assert {} == self.runner.sweep().errors
 
@@ -281,7 +280,6 @@ begun: list[Callable[[str], object]] = []
 
 @pytest.fixture(autouse=True)
 def no_effects() -> None:
-    """Begin without effects."""
     booked.clear()
     begun.clear()
 
@@ -364,7 +362,6 @@ class Case:
         self.runner().adopt(data, run_id="a")
 
     def wait(self) -> Wait:
-        """Return the open wait of the run."""
         (wait,) = self.runner().look(self.run_id).waits
         return wait
 

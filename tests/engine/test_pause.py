@@ -39,7 +39,6 @@ def always_pause() -> bool:
 
 @pytest.fixture
 def agent() -> Agent:
-    """Return the sample application."""
     return sample_app.make_agents(scripts.scripted_model(SCRIPT))[0]
 
 

@@ -268,8 +268,6 @@ SCRIPT: Any = {"go": [[call("pay", to="Jane", cents=5)], "end"]}
 
 
 def make_pay(**options: Any) -> Tool[..., Any]:
-    """Return a tool that needs an approval."""
-
     @tool(approval=ApprovalPolicy(**options))
     def pay(to: str, cents: int, note: str = "") -> str:
         """Pay."""

@@ -109,7 +109,6 @@ def test_run_busy_error_names_the_end_of_the_claim(environment: RunEnvironment) 
 
 
 def wait_until_tool_runs(environment: RunEnvironment) -> None:
-    """Wait until the tool is under way."""
     wait_until(environment.effect_names)
 
 

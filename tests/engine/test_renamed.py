@@ -131,7 +131,6 @@ def transfer_in(cents: int, currency: str = "EUR") -> str:
 
 
 def model(*lines: Any, task: str = "go") -> Any:
-    """Return a model with these turns."""
     return scripts.scripted_model({task: [*lines]}, lambda _task, _turn: None)
 
 

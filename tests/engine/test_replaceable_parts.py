@@ -75,7 +75,6 @@ def is_more_than_a_cent(cents: int) -> bool:
 
 
 def make_payment_agent(model: Any, approval: Any = True) -> Agent:
-    """Return an agent that may pay."""
     pay = text_tool("pay", "paid {cents}", {"cents": int}, approval=approval)
     return Agent("payer", tools=[pay], model=model)
 

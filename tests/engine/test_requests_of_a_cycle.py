@@ -84,7 +84,6 @@ class Shop:
         return Runner(boss, store=store or self.store, clock=clock)
 
     def suspended(self, task: str = "pay", run: str = "r") -> Suspended:
-        """Start a run that waits."""
         outcome = expect(self.machine().start(task, run_id=run), Suspended)
         self.store.requests.clear()
         return outcome

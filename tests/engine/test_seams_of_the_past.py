@@ -54,7 +54,6 @@ sent: list[str] = []
 
 @pytest.fixture(autouse=True)
 def no_effects() -> None:
-    """Begin without effects."""
     sent.clear()
 
 
@@ -91,7 +90,6 @@ receipt = wait_tool("receipt", lambda: wait_for("receipt", str), Any)
 
 
 def runner_of(*replies: Any, store: Any, **options: Any) -> Runner:
-    """Return a runner of one agent with a script of its own."""
     tools = [options.pop("mail", mail), pay, choose, receipt, payment]
     model = ScriptedModel([*replies])
     return Runner(Agent("clerk", tools=tools, model=model), store=store, **options)

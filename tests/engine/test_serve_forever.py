@@ -269,12 +269,10 @@ def host_signals() -> Iterator[list[int]]:
 
 
 def make_runner() -> AsyncRunner:
-    """Return a runner without runs."""
     return AsyncRunner(agent_builders.make_boss({"go": ["end"]}), store="memory:")
 
 
 def handlers() -> list[Any]:
-    """Return the handlers of both signals."""
     return [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
 
 

@@ -75,7 +75,6 @@ COMPACTED = "tests.engine.compacted_agents:nested"
 
 
 def wait_of(result: dict[str, Any], agent: str) -> dict[str, Any]:
-    """Return the open wait of an agent's call."""
     assert "Suspended" == result["kind"], result
     found: list[dict[str, Any]] = [
         wait for wait in result["waits"] if agent in wait["path"]
@@ -181,7 +180,6 @@ OPTIONS: dict[str, Any] = {"app": "tests.engine.conditioned_agents:agents"}
 
 
 def reasons(result: dict[str, Any]) -> list[str]:
-    """Return the reasons of a suspended run."""
     assert "Suspended" == result["kind"], result
     return list(result["reasons"])
 

@@ -214,7 +214,6 @@ class Machines:
         return Runner(agent, store=store or self.store, clock=self.clock)
 
     def wait_of(self, run_id: str = "r1") -> Wait:
-        """Return the open wait of a run."""
         [wait] = self.runner().look(run_id).waits
         return wait
 

@@ -27,7 +27,6 @@ SCRIPT: Script = {"go": [[call("pay")], "end"], "other": ["end"]}
 
 @pytest.fixture
 def runner() -> Runner:
-    """Return a runner of an agent that pays."""
     return agent_builders.make_runner(SCRIPT, pay)
 
 
@@ -198,13 +197,11 @@ LATER_SCRIPT: Script = {"go": [[call("act", what="1")], "end"]}
 
 
 def make_runner(store: Store, **options: Any) -> Runner:
-    """Return a runner of the sample application."""
     model = scripts.scripted_model(LATER_SCRIPT)
     return Runner(sample_app.make_agents(model), store=store, **options)
 
 
 def all_keys(store: Store) -> list[str]:
-    """Return every key of a store."""
     return asyncio.run(store.keys(""))
 
 

@@ -610,7 +610,6 @@ class _TickingClock(ManualClock):
     """A clock that moves on by a second each time it is read."""
 
     def now(self) -> datetime:
-        """Return the time, and move on."""
         self.seconds += 1
         return super().now()
 

@@ -59,7 +59,6 @@ class Sweepers(SharedStore):
         return self.machine(store=store, agents=agent, **options)
 
     def remaining_keys(self) -> list[str]:
-        """Return the markers and waits."""
         return self.keys("markers/", "waits/")
 
 
@@ -270,7 +269,6 @@ class Services(SharedStore):
     """A store that several services share."""
 
     def runner(self, *tools: Any, **options: Any) -> Runner:
-        """Return a runner of the agent `boss`."""
         return self.machine(
             agents=make_boss(MANY_SCRIPT, payment_agent.pay, *tools), **options
         )
@@ -280,7 +278,6 @@ class Services(SharedStore):
         return self.machine(store=store, agents=Agent("ghost", model="m"))
 
     def decide(self, runner: Runner, *run_ids: str, task: str = "go") -> None:
-        """Start runs and approve their calls."""
         for run_id in run_ids:
             outcome = runner.start(task, run_id=run_id)
             runner.decide(single_wait(outcome).id, Approve())

@@ -188,7 +188,6 @@ def public_members(face: type[object]) -> dict[str, Any]:
 
 
 def public_methods(face: type[object]) -> list[str]:
-    """Return the names of the public methods of a class."""
     members = public_members(face)
     return [name for name in members if inspect.isfunction(members[name])]
 

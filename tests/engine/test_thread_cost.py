@@ -45,7 +45,6 @@ class CountingStore(OneByOneStore):
         return await super().keys(prefix, after, limit)
 
     def reset(self) -> None:
-        """Forget the requests."""
         self.requests.clear()
         self.listed.clear()
 
@@ -56,7 +55,6 @@ def make_runner(store: CountingStore) -> Runner:
 
 
 def send(runner: Runner, key: str, **options: Any) -> Replied[Any]:
-    """Send a message, and return the reply."""
     return expect(runner.thread(key=key).send("Hello", **options), Replied)
 
 

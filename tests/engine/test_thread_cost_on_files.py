@@ -54,7 +54,6 @@ def make_runner(store: FileStore) -> Runner:
 
 
 def send(runner: Runner, text: str = "Hello") -> Replied[str]:
-    """Send a message, and return the reply."""
     return expect(runner.thread(key="k").send(text, by="ann"), Replied)
 
 
@@ -219,7 +218,6 @@ def make_working_runner(store: Store, model: Model) -> AsyncRunner:
 
 
 async def send_and_count(runner: AsyncRunner, key: str) -> Replied[str]:
-    """Send a message, and return the reply."""
     return expect(await runner.thread(key=key).send("Hello", by="ann"), Replied)
 
 

@@ -48,7 +48,6 @@ def make_runner(**options: Any) -> Runner:
 
 @pytest.fixture
 def runner() -> Runner:
-    """Return a runner of the support agent."""
     return make_runner()
 
 

@@ -36,7 +36,6 @@ KEY = "customer 42"
 
 
 def send(environment: RunEnvironment, text: str, own_id: str, **more: Any) -> Any:
-    """Send a message in another process."""
     return environment.run("send", KEY, text, own_id, app=APP, **more)
 
 

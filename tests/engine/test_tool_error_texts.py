@@ -28,7 +28,6 @@ STANDARD = f"ERROR: the tool failed: PermissionError: {SECRET}"
 
 
 def make_pay(error: BaseException | None = None, **options: Any) -> Any:
-    """Return a tool that raises an error."""
     raised = error or PermissionError(SECRET)
 
     @tool(name="pay", **options)
@@ -134,7 +133,6 @@ def raises(error: Exception, call: FailedCall) -> str:
 
 
 def exits(error: Exception, call: FailedCall) -> str:
-    """Leave the process."""
     raise SystemExit(SECRET, error, call)
 
 

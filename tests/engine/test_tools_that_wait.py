@@ -81,7 +81,6 @@ def with_received(receipt: Tool[..., Any], type_: Any = Laptop) -> Tool[..., Any
 def make_runner(
     receipt: Any, clock: ManualClock | None = None, store: MemoryStore | None = None
 ) -> Runner:
-    """Return a runner of an agent that calls the tool."""
     boss = make_boss(SCRIPT, receipt)
     return Runner(boss, store=store or MemoryStore(), clock=clock or ManualClock())
 

@@ -303,7 +303,6 @@ class Office:
         return single_wait(self.runner.start("go", run_id="r"))
 
     def pass_time(self, period: timedelta) -> None:
-        """Let time pass, then sweep."""
         self.clock.seconds += period.total_seconds() + 1
         result = self.runner.sweep()
         assert {} == result.errors

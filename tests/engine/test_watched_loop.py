@@ -120,7 +120,6 @@ async def start_waiting(store: Store, *run_ids: str) -> list[str]:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until a condition is true."""
     for _ in range(2000):
         if await condition():
             return
@@ -129,7 +128,6 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def until_finished(store: Store, *run_ids: str) -> None:
-    """Wait until runs have ended."""
     looking = AsyncRunner([], store=store)
 
     async def are_finished() -> bool:
@@ -264,12 +262,10 @@ async def lose(seconds: float) -> bool:
 
 
 async def fail(_: float) -> bool:
-    """Fail, as a connection does."""
     raise ConnectionError
 
 
 async def report_at_once(_: float) -> bool:
-    """Report all the time."""
     return True
 
 

@@ -73,13 +73,11 @@ class Follower:
         await self.until(lambda: [*texts] == self.texts)
 
     async def until_reply(self) -> None:
-        """Wait for the stored reply."""
         await self.until(
             lambda: any(isinstance(each, ReplyGiven) for each in self.events)
         )
 
     async def leave(self) -> None:
-        """Follow no more."""
         self._task.cancel()
         await asyncio.wait({self._task})
 
@@ -266,7 +264,6 @@ class Gate(ScriptedModel):
 
 
 def make_worker(store: Any, model: ScriptedModel) -> AsyncRunner[Any]:
-    """Return a runner that works on the thread."""
     return AsyncRunner(Agent("support", model=model), store=store)
 
 

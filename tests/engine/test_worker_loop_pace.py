@@ -47,7 +47,6 @@ class LoopClock:
         return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep in virtual time."""
         await asyncio.sleep(seconds)
 
 
@@ -101,7 +100,6 @@ async def question() -> ToolWait[str]:
 
 
 def make_agent(*calls: Any) -> Agent:
-    """Return an agent that makes these calls."""
     script: Any = {"go": [list(calls), "end"] if calls else ["end"]}
     return Agent("boss", tools=[nap, rest, question], model=scripted_model(script))
 
@@ -147,7 +145,6 @@ class World:
         return max(at for key, at in created if key.startswith(prefix))
 
     async def is_finished(self, run_id: str) -> bool:
-        """Return whether a run has ended."""
         return (await self.runner.look(run_id)).status == "finished"
 
 

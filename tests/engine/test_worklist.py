@@ -63,7 +63,6 @@ def make_runner(store: Store, clock: ManualClock) -> Runner:
 
 
 def start_six(store: Store, clock: ManualClock) -> Runner:
-    """Start six runs, which wait."""
     runner = make_runner(store, clock)
     for number, task in enumerate(["any", "later", "soon", "any", "soon", "later"]):
         runner.start(task, run_id=f"r{number}")
@@ -222,7 +221,6 @@ class CountingStore(OneByOneStore):
 
 
 def finance_of_lee(name: str) -> list[str]:
-    """Return the groups of a person."""
     return ["finance"] if name == "lee" else []
 
 

@@ -28,19 +28,16 @@ class InterleavingStore:
             await self.other_actor()
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Put the body if the key is absent."""
         await self._count_request()
         return await self.inner.create(key, body)
 
     async def read(self, key: str) -> bytes:
-        """Return the whole body."""
         await self._count_request()
         return await self.inner.read(key)
 
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
     ) -> list[str]:
-        """Return the first keys of a prefix."""
         await self._count_request()
         return await self.inner.keys(prefix, after, limit)
 

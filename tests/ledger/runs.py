@@ -150,7 +150,6 @@ async def store_suspended_run(
 
 
 async def all_keys(objects: Objects, prefix: str = "") -> list[str]:
-    """Return every key of a prefix."""
     return [key async for key in objects.all_keys(prefix)]
 
 

@@ -26,7 +26,6 @@ WHOLE_SECONDS = timedelta(seconds=1)
 
 
 def new_lease(clock: FakeClock, length: float = 30.0) -> Lease:
-    """Return a lease that begins now."""
     return Lease.start_now(clock, length)
 
 

@@ -897,7 +897,6 @@ ACTS: dict[str, Callable[[AsyncRunner[str], str], Awaitable[object]]] = {
 
 
 async def decide_first(runner: AsyncRunner[str], run_id: str) -> None:
-    """Approve the first wait of a run."""
     for wait in (await runner.look(run_id)).waits[:1]:
         await runner.decide(wait.id, Approve(by="kim"))
 

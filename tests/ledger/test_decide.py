@@ -486,7 +486,6 @@ def nested_mapping(levels: int) -> dict[str, Any]:
 
 
 def cyclic_mapping() -> dict[str, Any]:
-    """Return a mapping that contains itself."""
     value: dict[str, Any] = {}
     value["to"] = value
     return value

@@ -363,7 +363,6 @@ NONCE = make_ulid(7)
 
 
 async def due_markers(objects: Objects, now: datetime) -> list[Marker]:
-    """Return the markers that are due at a time."""
     clock = StoreClock(FakeClock(now))
     return [*(await markers.read_due(objects, clock)).due]
 

@@ -432,7 +432,6 @@ async def test_unneeded_versions_may_be_missing(store: MemoryStore) -> None:
 
 
 def flip_bit(body: bytes, objects: int) -> bytes:
-    """Return a body with one changed bit."""
     return body[:objects] + bytes([body[objects] ^ 4]) + body[objects + 1 :]
 
 

@@ -257,7 +257,6 @@ async def act_as_repairer(actor: Actor) -> None:
 
 
 async def repair_run(actor: Actor, run_id: str) -> object:
-    """Repair one run by the clock of a process."""
     now = actor.process.now()
     new_ulid = partial(actor.process.new_ulid, now)
     objects = Objects(actor.store_client)

@@ -54,7 +54,6 @@ class ReadOnlyStore:
 
 
 def run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -108,7 +107,6 @@ class RunHistory:
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended."""
         return bool(self.versions) and self.newest_state.run.status in ENDED_STATUSES
 
     @property

@@ -207,7 +207,6 @@ class Process:
 
 
 def current_process() -> Process:
-    """Return the process that runs now."""
     process = OWNER.get()
     assert isinstance(process, Process)
     return process

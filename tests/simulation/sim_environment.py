@@ -384,7 +384,6 @@ class SimEnvironment:
         return self.deployment if deployed else None
 
     def log_event(self, *what: Any) -> None:
-        """Add a line to the log."""
         self.log.append((round(self.loop.time(), 6), *what))
 
     def close(self) -> None:

@@ -62,7 +62,6 @@ class StoreClient:
         )
 
     async def create(self, key: str, body: bytes) -> datetime | None:
-        """Create an object if its key is absent."""
         check_key(key)
         environment, process = self._environment, self._process
         maker = (process.name, self._sent)

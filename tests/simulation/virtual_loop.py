@@ -80,7 +80,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: Any = None,
     ) -> asyncio.TimerHandle:
-        """Call a function at a virtual time."""
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self._timer_count += 1
         heapq.heappush(self._timers, (when, self._timer_count, handle))

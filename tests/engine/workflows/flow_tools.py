@@ -38,7 +38,6 @@ def fail(text: str) -> int:
 
 
 def clerk(replies: int = 50) -> Agent[str]:
-    """Return an agent that answers with a text."""
     return Agent("clerk", model=ScriptedModel(["hello"] * replies))
 
 

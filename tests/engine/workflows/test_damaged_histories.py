@@ -108,7 +108,6 @@ def without(place: int) -> Change:
 
 
 def twice(place: int) -> Change:
-    """Repeat an entry."""
     return lambda messages, _: messages.insert(place, messages[place])
 
 

@@ -126,12 +126,10 @@ def race(*branches: Block) -> Step:
 
 
 def within(seconds: int, *steps: Step) -> Step:
-    """Return a timeout around steps."""
     return Step("timeout", seconds, branches=[[*steps]])
 
 
 def sub(number: int) -> Step:
-    """Return a call of the inner workflow."""
     return Step("sub", number)
 
 
@@ -447,7 +445,6 @@ class Site:
         self._decided: set[str] = set()
 
     def effects(self) -> list[str]:
-        """Return the effects so far."""
         return [*self._effects, *self._environment.effect_names()]
 
     def runner(self, code: Code) -> Runner:

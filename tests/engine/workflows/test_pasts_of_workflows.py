@@ -115,7 +115,6 @@ class Trip:
         return make_runner(make_trip(), store=self.store, clock=self.clock)
 
     def versions(self) -> list[int]:
-        """Return the numbers of the versions of the run."""
         return [each.number for each in self.runner().history(RUN)]
 
     def start_entry(self, run_id: str) -> Message:

@@ -49,7 +49,6 @@ async def act_as_operator(actor: Actor) -> None:
 
 
 async def unpause(actor: Actor, run_id: str) -> None:
-    """End a pause."""
     again = partial(actor.runner.unpause, run_id, by=actor.name)
     await actor.perform(f"unpause {run_id}", again)
 

@@ -153,7 +153,6 @@ def was_cancelled(history: RunHistory, call_id: str) -> bool:
 
 
 def is_open(state: RunState, call_id: str) -> bool:
-    """Return whether a call has not ended."""
     call = state.calls.get(call_id)
     return call is not None and not isinstance(call.state, CLOSED_STATES)
 
@@ -191,7 +190,6 @@ def replayed(evidence: Evidence, frame: FlowFrame, code: Deployment | None) -> A
 
 
 def workflows_of(root: Any) -> dict[str, Any]:
-    """Return the workflows of a tree by their names."""
     found: dict[str, Any] = {root.name: root} if root.is_workflow else {}
     for tool in root.tools_by_name.values():
         if tool.sub_agent is not None:
