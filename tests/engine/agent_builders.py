@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -11,6 +12,14 @@ from continuations.tools import Tool, ToolWait
 from tests import effect_log, scripts
 from tests.effect_log import Effect
 from tests.scripts import NextLine, Script
+
+
+@dataclass
+class Opinion:
+    """The output of an agent that checks."""
+
+    tripped: bool
+    reason: str
 
 
 def should_pause_after(calls: int) -> Callable[[], bool]:
@@ -111,6 +120,11 @@ def _made_tool(
     function.__signature__ = signature  # type: ignore[attr-defined]
     made: Tool[..., Any] = tool(**options)(function)
     return made
+
+
+def contents(outcome: Outcome) -> list[Any]:
+    """Return the contents of all messages of the root frame."""
+    return [each["content"] for each in outcome.continuation.root.messages]
 
 
 def root_tool_results(outcome: Outcome) -> list[str]:

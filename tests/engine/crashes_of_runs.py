@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from continuations import (
@@ -35,6 +34,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.results import Verdict
 from tests import effect_log
 from tests.engine import attachment_agents, slow_models, state_agents
+from tests.engine.agent_builders import Opinion
 from tests.engine.crash_scenario import RunToItsEnd
 from tests.scripts import call
 
@@ -204,14 +204,6 @@ class HooksAndGuardrails(_Guarded):
         contents = [each["content"] for each in outcome.continuation.root.messages]
         assert 1 == contents.count("be brief") == contents.count("and?")
         assert "secret" not in contents
-
-
-@dataclass
-class Opinion:
-    """The output of an agent that checks."""
-
-    tripped: bool
-    reason: str
 
 
 class Judge:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from continuations import Agent, ApprovalPolicy
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import ReplyInfo, TurnInfo
 from tests import scripts
-from tests.engine.agent_builders import text_tool
+from tests.engine.agent_builders import Opinion, text_tool
 from tests.scripts import Script
 
 _JUDGED = '{"arguments":{"cents":%s},"tool":"pay"}'
@@ -22,14 +20,6 @@ PAY: Script = {
 }
 
 
-@dataclass
-class Verdict:
-    """The output of the checking agent."""
-
-    tripped: bool
-    reason: str
-
-
 pay = text_tool("pay", "paid {cents}", {"cents": int}, logs=True)
 
 
@@ -40,7 +30,7 @@ def asks(info: TurnInfo | ReplyInfo) -> Tripped | None:
 
 def agents() -> list[Agent]:
     model = scripts.scripted_model(scripts.of_environment())
-    checker = Agent("checker", model=model, output_type=Verdict)
+    checker = Agent("checker", model=model, output_type=Opinion)
     policy = ApprovalPolicy(within=3600)
     ask = Guardrail(check=asks, on_trip="ask", approval=policy)
     clerk = Agent(

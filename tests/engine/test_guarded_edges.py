@@ -37,6 +37,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.prices import Price, Prices, Usage
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import Opinion
 from tests.outcomes import expect, single_wait
 
 
@@ -179,14 +180,6 @@ def test_reply_without_tokens_has_no_known_cost() -> None:
     assert isinstance(outcome, Finished | Failed)
     assert outcome.continuation.usage.cost is None
     assert 1 == model.asked
-
-
-@dataclass
-class Opinion:
-    """The output of an agent that checks."""
-
-    tripped: bool
-    reason: str
 
 
 def test_agent_of_a_guardrail_needs_a_price() -> None:

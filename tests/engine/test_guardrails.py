@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -25,18 +24,10 @@ from continuations.events import GuardrailTripped, StreamEvent
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import CallInfo, ReplyInfo, TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
-from tests.engine.agent_builders import text_tool
+from tests.engine.agent_builders import Opinion, contents, text_tool
 from tests.outcomes import expect, single_wait
 
 SECRET = "4111 1111"
-
-
-@dataclass
-class Verdict:
-    """The output of an agent that checks."""
-
-    tripped: bool
-    reason: str
 
 
 def no_secret(info: TurnInfo | ReplyInfo) -> Tripped | None:
@@ -46,7 +37,7 @@ def no_secret(info: TurnInfo | ReplyInfo) -> Tripped | None:
 
 def checker(*verdicts: str) -> Agent:
     model = ScriptedModel(list(verdicts))
-    return Agent("checker", model=model, output_type=Verdict, instructions="Check.")
+    return Agent("checker", model=model, output_type=Opinion, instructions="Check.")
 
 
 def trips(events: Iterable[StreamEvent]) -> list[tuple[str, str, str]]:
@@ -56,11 +47,6 @@ def trips(events: Iterable[StreamEvent]) -> list[tuple[str, str, str]]:
         for each in events
         if isinstance(each, GuardrailTripped)
     ]
-
-
-def contents(outcome: Any) -> list[Any]:
-    """Return the contents of the messages of the root agent."""
-    return [each["content"] for each in outcome.continuation.root.messages]
 
 
 # Input ------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from continuations.hooks import (
 )
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
-from tests.engine.agent_builders import text_tool
+from tests.engine.agent_builders import contents, text_tool
 from tests.outcomes import expect, single_wait
 
 SECRET = "sk-live-1234"
@@ -57,11 +57,6 @@ def pay_agent(
 def cap(call: CallInfo) -> ChangeArguments | None:
     """Allow 100 cents at most."""
     return ChangeArguments({"cents": 100}) if call.arguments["cents"] > 100 else None
-
-
-def contents(outcome: Any) -> list[Any]:
-    """Return the contents of the messages of the root agent."""
-    return [each["content"] for each in outcome.continuation.root.messages]
 
 
 CALL = [ToolCall("pay", {"cents": 900}), "done"]

@@ -40,7 +40,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import wait_tool
+from tests.engine.agent_builders import Opinion, contents, wait_tool
 from tests.outcomes import expect, single_wait
 
 
@@ -74,11 +74,6 @@ def suspended(outcome: object) -> Suspended:
     assert isinstance(outcome, Suspended)
     assert 1 == len(outcome.waits)
     return outcome
-
-
-def contents(outcome: Any) -> list[Any]:
-    """Return the contents of the messages of the root agent."""
-    return [each["content"] for each in outcome.continuation.root.messages]
 
 
 def test_output_waits_for_a_person_and_is_returned_unchanged() -> None:
@@ -448,14 +443,6 @@ def test_accepted_text_is_asked_about_again(stage: str, way: str) -> None:
 # Agents that check calls ------------------------------------------------------
 
 
-@dataclass
-class Verdict:
-    """The output of an agent that checks."""
-
-    tripped: bool
-    reason: str
-
-
 class Judge:
     """Trips over calls with more than 100 cents, and keeps what it read."""
 
@@ -481,7 +468,7 @@ class Judge:
 
 def checker(judge: Judge) -> Agent:
     """Return an agent that checks calls."""
-    return Agent("checker", model=judge, output_type=Verdict, instructions="Check.")
+    return Agent("checker", model=judge, output_type=Opinion, instructions="Check.")
 
 
 def clerk(

@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import text_tool
+from tests.engine.agent_builders import Opinion, text_tool
 from tests.model_server import ModelServer
 from tests.outcomes import expect, single_wait
 from tests.run_environment import RunEnvironment
@@ -140,16 +139,8 @@ def test_account_without_credit_is_asked_once(reply: Mapping[str, Any]) -> None:
     assert 1 == len([each for each in statuses if each != 400])
 
 
-@dataclass
-class Verdict:
-    """The verdict of a guardrail that is an agent."""
-
-    tripped: bool
-    reason: str
-
-
 def test_guardrail_that_is_an_agent_may_make_the_first_request() -> None:
-    guard = Agent("guard", model=refused(), output_type=Verdict)
+    guard = Agent("guard", model=refused(), output_type=Opinion)
     agent = Agent(
         "a", model=ScriptedModel(["done"]), guardrails=Guardrails(input=[guard])
     )
