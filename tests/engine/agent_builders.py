@@ -67,19 +67,23 @@ def text_tool(
     takes: Mapping[str, type] | None = None,
     *,
     logs: bool = False,
+    into: list[Any] | None = None,
     **options: Any,
 ) -> Tool[..., str]:
     """Return a tool that returns a text about its arguments.
 
     `text_tool("pay", "paid {cents}", {"cents": int}, approval=True)` pays after an
-    approval. With `logs`, each call is an effect in the log, with its first argument.
+    approval. With `logs`, each call is an effect in the log, with its first argument;
+    with `into`, the argument is appended to a list.
     """
 
     parameters: dict[str, Any] = dict(takes or {})
 
     def act(given: Mapping[str, Any]) -> str:
+        what = next((given[key] for key in takes or {}), "")
+        if into is not None:
+            into.append(what)
         if logs:
-            what = next((given[key] for key in takes or {}), "")
             effect_log.record(Effect.of(name, what, given["ctx"]))
         return text.format(**given)
 

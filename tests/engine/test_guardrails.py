@@ -17,7 +17,6 @@ from continuations import (
     Suspended,
     resume,
     run,
-    tool,
 )
 from continuations.errors import HookFailed
 from continuations.events import GuardrailTripped, StreamEvent
@@ -178,12 +177,7 @@ def test_refused_output_of_a_thread_is_never_given_later() -> None:
 
 def payments(on_trip: Any, replies: Any, paid: list[int], **options: Any) -> Agent:
     """Return an agent whose guardrail is about large payments."""
-
-    @tool(**options)
-    def pay(cents: int) -> str:
-        """Pay."""
-        paid.append(cents)
-        return f"paid {cents}"
+    pay = text_tool("pay", "paid {cents}", {"cents": int}, into=paid, **options)
 
     def large(call: CallInfo) -> Tripped | None:
         return Tripped("more than 100") if call.arguments["cents"] > 100 else None
@@ -284,12 +278,7 @@ def test_denied_call_of_a_guardrail_does_not_run() -> None:
 def test_call_does_not_run_if_its_guardrail_fails(result: Any) -> None:
     """A guardrail that raises, or returns anything else, lets nothing through."""
     paid: list[int] = []
-
-    @tool
-    def pay(cents: int) -> str:
-        """Pay."""
-        paid.append(cents)
-        return "paid"
+    pay = text_tool("pay", "paid", {"cents": int}, into=paid)
 
     def check(_: CallInfo) -> Any:
         if isinstance(result, Exception):

@@ -44,13 +44,7 @@ def pay_agent(
     replies: Any, hooks: Hooks, paid: list[int], approval: Any = True
 ) -> Agent:
     """Return an agent with a tool that waits for an approval."""
-
-    @tool(approval=approval)
-    def pay(cents: int) -> str:
-        """Pay."""
-        paid.append(cents)
-        return f"paid {cents}"
-
+    pay = text_tool("pay", "paid {cents}", {"cents": int}, into=paid, approval=approval)
     return Agent("clerk", tools=[pay], model=ScriptedModel(replies), hooks=hooks)
 
 

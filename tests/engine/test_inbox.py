@@ -19,7 +19,6 @@ from continuations import (
     Runner,
     Suspended,
     resume,
-    tool,
 )
 from continuations.attachments import File
 from continuations.core import jsontext
@@ -111,13 +110,7 @@ BAD_TEXTS = ["", "[]", '{"role":"robot"}', '{"role":"tool"}', "{" * 500]
 
 def make_runner(store: MemoryStore, paid: list[str]) -> Runner:
     """Return a runner whose one tool needs a yes."""
-
-    @tool(approval=True)
-    def pay(what: str) -> str:
-        """Pay."""
-        paid.append(what)
-        return "paid"
-
+    pay = text_tool("pay", "paid", {"what": str}, into=paid, approval=True)
     return agent_builders.make_runner(SCRIPT, pay, store=store)
 
 

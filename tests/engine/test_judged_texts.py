@@ -40,7 +40,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import Opinion, contents, wait_tool
+from tests.engine.agent_builders import Opinion, contents, text_tool, wait_tool
 from tests.outcomes import expect, single_wait
 
 
@@ -475,13 +475,7 @@ def clerk(
     judge: Judge, paid: list[int], *, on_trip: Any = None, approval: Any = None
 ) -> Agent:
     """Return an agent that pays 900 and 7 cents."""
-
-    @tool(approval=approval)
-    def pay(cents: int) -> str:
-        """Pay."""
-        paid.append(cents)
-        return f"paid {cents}"
-
+    pay = text_tool("pay", "paid {cents}", {"cents": int}, into=paid, approval=approval)
     calls: Any = [ToolCall("pay", {"cents": 900}), ToolCall("pay", {"cents": 7})]
     return Agent(
         "clerk",
@@ -631,12 +625,7 @@ def test_accepted_call_asks_the_policy_of_newer_code(guardrail: Any) -> None:
     check = checker(judge) if is_agent else guardrail
 
     def make(*, approval: bool) -> Agent:
-        @tool(approval=approval)
-        def pay(cents: int) -> str:
-            """Pay."""
-            paid.append(cents)
-            return "paid"
-
+        pay = text_tool("pay", "paid", {"cents": int}, into=paid, approval=approval)
         guardrails = Guardrails(tools=[check]) if check is not None else None
         return Agent("a", tools=[pay], model=model, guardrails=guardrails)
 

@@ -34,7 +34,12 @@ from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore, Store
 from tests import scripts
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import make_boss, make_runner, root_tool_results
+from tests.engine.agent_builders import (
+    make_boss,
+    make_runner,
+    root_tool_results,
+    text_tool,
+)
 from tests.outcomes import expect, single_wait
 from tests.scripts import NextLine, Script, call
 
@@ -63,12 +68,9 @@ class Payments:
         self.script: Script = {"go": [[call("pay", what="x")], "end"]}
 
     def runner(self, **options: Any) -> Runner:
-        @tool(approval=True)
-        def pay(what: str) -> str:
-            """Pay."""
-            self.paid.append(what)
-            return f"paid {what}"
-
+        pay = text_tool(
+            "pay", "paid {what}", {"what": str}, into=self.paid, approval=True
+        )
         return make_runner(self.script, pay, store=self.store, **options)
 
 

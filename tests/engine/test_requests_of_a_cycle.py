@@ -52,13 +52,7 @@ SCRIPT: Script = {
 paid: list[int] = []
 
 
-@tool(approval=True)
-def pay(cents: int) -> str:
-    """Pay."""
-    paid.append(cents)
-    return f"paid {cents}"
-
-
+pay = text_tool("pay", "paid {cents}", {"cents": int}, into=paid, approval=True)
 late = text_tool(
     "late", "not late", approval=ApprovalPolicy(expires_after=timedelta(days=2))
 )
@@ -708,13 +702,7 @@ PAYMENTS: Script = {"go": [[call("pay", what="x")], "end"]}
 
 def make_payment_runner(store: Store, clock: ManualClock, paid: list[str]) -> Runner:
     """Return a runner whose one tool needs a yes."""
-
-    @tool(approval=True)
-    def pay(what: str) -> str:
-        """Pay."""
-        paid.append(what)
-        return "paid"
-
+    pay = text_tool("pay", "paid", {"what": str}, into=paid, approval=True)
     return agent_builders.make_runner(PAYMENTS, pay, store=store, clock=clock)
 
 

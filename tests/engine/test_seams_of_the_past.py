@@ -45,7 +45,7 @@ from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import wait_tool
+from tests.engine.agent_builders import text_tool, wait_tool
 from tests.outcomes import expect
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "fork-and-rewind.md"
@@ -57,11 +57,7 @@ def no_effects() -> None:
     sent.clear()
 
 
-@tool
-def mail(to: str) -> str:
-    """Send mail, unasked."""
-    sent.append(to)
-    return "sent"
+mail = text_tool("mail", "sent", {"to": str}, into=sent)
 
 
 @tool(name="post_mail")
