@@ -284,9 +284,7 @@ def test_run_that_a_repair_brings_back_is_not_erased(
     assert "suspended" == runner.look("r1").status
 
 
-def test_crash_leaves_a_run_that_the_next_sweep_erases(
-    clock: ManualClock,
-) -> None:
+def test_crash_leaves_a_run_that_the_next_sweep_erases(clock: ManualClock) -> None:
     for point in every_crash("before", "after", more_than=15):
         store = MemoryStore(clock.now)
         make_runner(store, clock).start("hello", run_id="old", labels={"a": "b"})

@@ -155,9 +155,8 @@ def test_nested_workflow_survives_a_crash_at_every_operation(moment: Any) -> Non
             runner.resume(RUN)
         clock.seconds += 120
 
-        ended = finish(make_nested, store, clock, effect_log.names)
+        ended = expect(finish(make_nested, store, clock, effect_log.names), Finished)
 
-        assert isinstance(ended, Finished)
         assert "told, paid 5, 15, mac" == ended.result(), point
         done = effect_log.names()
         assert ["add 5+10", "pay 3", "pay 5"] == sorted(done), point
@@ -183,9 +182,8 @@ def test_given_up_calls_never_begin_after_a_crash(moment: Any) -> None:
             make_runner(make_race(), store=dying, clock=clock).resume(RUN)
         clock.seconds += 120
 
-        ended = finish(make_race, store, clock, effect_log.names)
+        ended = expect(finish(make_race, store, clock, effect_log.names), Finished)
 
-        assert isinstance(ended, Finished)
         assert "stop ['CancelledError', 'CancelledError'] 5" == ended.result()
         assert ["add 2+3"] == effect_log.names(), point
         runner = make_runner(make_race(), store=store, clock=clock)
