@@ -11,7 +11,7 @@ from continuations.errors import DecisionRefused, WaitNotFound
 from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.engine.agent_builders import text_tool
-from tests.outcomes import single_wait
+from tests.outcomes import expect
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call, call_with_id
 
@@ -267,7 +267,8 @@ def test_one_value_restored_twice_gives_two_runs() -> None:
 def test_invalid_verdict_is_rejected_and_not_recorded() -> None:
     """Only an exact verdict type decides; otherwise the wait stays open."""
     runner = Runner(make_twin_agents(), store="memory:")
-    wait = single_wait(runner.start("go", run_id="r1"))
+    outcome = expect(runner.start("go", run_id="r1"), Suspended)
+    wait = outcome.waits[0]
 
     class Yes(Approve):
         pass

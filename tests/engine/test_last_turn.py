@@ -41,6 +41,11 @@ class Thinker:
         return ModelReply(message=message)
 
 
+async def nothing(other: AsyncRunner) -> None:
+    """Do nothing during the last turn."""
+    del other
+
+
 async def run_with(
     interference: Interference,
     *,
@@ -79,10 +84,6 @@ def test_run_reads_a_message_before_it_finishes() -> None:
 
 async def test_message_after_the_end_is_refused() -> None:
     """Its sender gets an error: no model will read it."""
-
-    async def nothing(other: AsyncRunner) -> None:
-        del other
-
     _, _, store = await run_with(nothing)
     with pytest.raises(InvalidInput, match="finished and does not accept"):
         await AsyncRunner([], store=store).send("r1", "Hello?")
@@ -124,10 +125,6 @@ def test_run_without_another_turn_finishes_with_its_reply(
 
 def test_last_look_is_repeated_while_the_claim_lasts() -> None:
     """The reply is paid for, and a short outage does not lose it."""
-
-    async def nothing(other: AsyncRunner) -> None:
-        del other
-
     failing = FaultyStore(
         MemoryStore(), on("keys", refused(), prefix="runs/", skip=1, times=3)
     )
@@ -169,10 +166,6 @@ async def test_reply_is_kept_if_the_last_look_fails(
     error: type[StorageError] | None, *, sends: bool
 ) -> None:
     """It is paid for. The next worker looks again, and asks only after a message."""
-
-    async def nothing(other: AsyncRunner) -> None:
-        del other
-
     inner = MemoryStore()
     other = AsyncRunner([], store=inner)
     model = Thinker(nothing, other)
@@ -228,10 +221,6 @@ async def test_reply_is_kept_if_an_unread_message_is_damaged() -> None:
 
 async def test_input_that_ends_with_an_assistant_message_is_no_reply() -> None:
     """A worker dies before the first turn: the next one asks the model."""
-
-    async def nothing(other: AsyncRunner) -> None:
-        del other
-
     inner, clock = MemoryStore(), ManualClock()
     model = Thinker(nothing, AsyncRunner([], store=inner))
     runner = AsyncRunner(Agent("boss", model=model), store=inner, clock=clock)

@@ -288,7 +288,8 @@ def test_crash_at_each_operation_is_finished_by_whoever_takes_over(
             runner.rewind(RUN_ID, version)
         elif who == "sweep":
             assert {} == runner.sweep().errors
-        outcome = expect(runner.resume(RUN_ID), Suspended)
+        outcome = runner.resume(RUN_ID)
+        assert isinstance(outcome, Suspended)
         assert 0 == runner.look(RUN_ID).run_state.run.rewind_to
         assert DONE == sorted(environment.effect_names())
         for _ in range(9):
