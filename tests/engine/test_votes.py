@@ -1,4 +1,4 @@
-"""Who may decide: several people, the next ones after a deadline, and no requester."""
+"""The people who may decide: several, those after a deadline, and no requester."""
 
 from __future__ import annotations
 

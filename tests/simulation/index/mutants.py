@@ -13,13 +13,13 @@ from tests.simulation.mutants.mutant import Original, Patches, mutant, patch, re
 
 @mutant("runs_are_found")
 def a_dead_process_leaves_a_run_out_of_the_index() -> Patches:
-    """Nobody writes the index keys of a process that died."""
+    """No process writes the index keys of one that died."""
     yield returns(run_index.mend, value=True)
 
 
 @mutant("runs_are_found", "listed_waits_are_open", condition=the_index_fails_at_times)
 def a_sweep_deletes_what_its_worker_kept() -> Patches:
-    """A sweep deletes the markers that its worker kept, so nobody lists the run."""
+    """A sweep deletes the markers that its worker kept, so no process lists the run."""
     yield returns(Worker.keeps_markers, value=False)
 
 
