@@ -9,33 +9,31 @@ connection ends before the reply, the create is repeated. If the key then exists
 maker id is compared. If that cannot be read, the create is `Inconclusive`.
 
 `continuations_storage.postgres_sql` has the statements and the table of errors,
-`continuations_storage.postgres_connections` the pool.
+`continuations_storage.postgres_connections` the pool, and
+`continuations_storage.postgres_exchange` sends statements and receives rows.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import cached_property, partial
-from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
-
-import psycopg
-from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 
 from continuations_storage import retries
 from continuations_storage.contract import Committed
 from continuations_storage.keys import check_key, check_prefix
 from continuations_storage.postgres_connections import Connections
-from continuations_storage.postgres_sql import ObjectTable, TableVerbs, failure_of
+from continuations_storage.postgres_sql import ObjectTable, TableVerbs
 from continuations_storage.retries import AttemptFailed, RetryPolicy, located_errors
-from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
     from typing import Any
+
+    import psycopg
 
     from continuations_storage.contract import Changes, Ephemeral, Page, Store, Watch
     from continuations_storage.errors import Operation
@@ -45,11 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["PostgresStore"]
 
 T = TypeVar("T")
-
-# The most connections of a process: a server allows 100 by default.
-_MAX_CONNECTIONS = 10
-_MAX_BODIES_IN_TEXT = 1 << 18
-_threads = DaemonThreadPool(_MAX_CONNECTIONS, "continuations-postgres")
 
 
 class PostgresStore(TableVerbs):
@@ -160,22 +153,18 @@ class PostgresStore(TableVerbs):
         page: Page | None = None
         is_cleaned = False
 
-        describe = self._table.describe(changes.key)
-        send = partial(_rows_together, create, steps, (maker_id, describe))
-        if sum(map(len, (changes.body, *changes.also.values()))) > _MAX_BODIES_IN_TEXT:
-            send = partial(_rows_one_by_one, create, steps)
-
         async def put() -> StoredObjectInfo:
             nonlocal page, is_cleaned
-            created, *rows = await self._in_thread(send)
+            created, *rows = await self._connections.exchange(create, steps)
             time = create.parse(created)
-            # If the steps failed, they have no rows.
-            for step, found in zip(steps, rows, strict=False):
-                result = step.parse(found)
-                if isinstance(result, bool):
-                    is_cleaned = result
-                else:
-                    page = result
+            # Steps that failed have no rows. A pooler may send them to a standby.
+            with suppress(AttemptFailed):
+                for step, found in zip(steps, rows, strict=False):
+                    result = step.parse(found)
+                    if isinstance(result, bool):
+                        is_cleaned = result
+                    else:
+                        page = result
             return retries.StoredObjectInfo(
                 maker_id=maker_id, store_time=time, version_id=None
             )
@@ -186,7 +175,7 @@ class PostgresStore(TableVerbs):
                 changes.key,
                 maker_id,
                 put=put,
-                head=lambda: self._send(describe),
+                head=lambda: self._send(self._table.describe(changes.key)),
             )
         return Committed(
             store_time=created.store_time, page=page, is_cleaned=is_cleaned
@@ -273,7 +262,7 @@ class PostgresStore(TableVerbs):
             return await retries.retry(
                 self._retry_policy,
                 None,
-                lambda: self._in_thread(partial(self._migrate, rights)),
+                lambda: self._connections.run(partial(self._migrate, rights)),
             )
 
     def migration(self, rights: Sequence[RoleRights] = ()) -> str:
@@ -333,96 +322,13 @@ class PostgresStore(TableVerbs):
             )
 
     async def _send(self, statement: Statement[T]) -> T:
-        rows = await self._in_thread(partial(_rows, statement))
+        [rows] = await self._connections.exchange(statement)
         try:
             return statement.parse(rows)
         except AttemptFailed as failure:
             if failure.rule.retry:  # another connection may reach the primary
                 self._connections.close_idle()
             raise
-
-    async def _in_thread(self, use: Callable[[psycopg.Connection[Any]], T]) -> T:
-        return await _threads.run(partial(self._attempt, use))
-
-    def _attempt(self, use: Callable[[psycopg.Connection[Any]], T]) -> T:
-        is_sent = False
-        try:
-            with self._connections.connection() as connection:
-                is_sent = True
-                return use(connection)
-        except AttemptFailed:
-            raise
-        except Exception as error:
-            raise failure_of(error, is_sent=is_sent) from error
-
-
-def _rows_together(
-    create: Statement[datetime],
-    steps: Sequence[Statement[Any]],
-    maker: tuple[str, Statement[StoredObjectInfo]],
-    connection: psycopg.Connection[Any],
-) -> list[Rows]:
-    """Send a create as one transaction, and the steps after it as the next one.
-
-    They are sent at once, as one text: a pipeline of psycopg would wait between them.
-    If only the steps fail, the rows of the create are returned alone. `maker` has the
-    id of this create, and the statement that reads the id in the row of the key.
-
-    Raises:
-        AttemptFailed: The connection ended, perhaps after the commit.
-    """
-    try:
-        return _rows_of_text(("BEGIN", create, "COMMIT", *steps), connection)
-    except psycopg.Error as error:
-        status = connection.info.transaction_status
-        if status == TransactionStatus.INERROR:
-            raise  # in the first transaction
-        if status != TransactionStatus.IDLE:
-            failure = failure_of(error, is_sent=True)
-            raise AttemptFailed(
-                failure.rule, failure.detail, may_be_stored=True
-            ) from error
-        # Either the commit failed, or a step after it: who made the key tells.
-        maker_id, describe = maker
-        [(_, made_by, microseconds)] = _rows(describe, connection)
-        if made_by != maker_id:
-            raise
-        return [[(microseconds,)]]
-
-
-def _rows_one_by_one(
-    create: Statement[datetime],
-    steps: Sequence[Statement[Any]],
-    connection: psycopg.Connection[Any],
-) -> list[Rows]:
-    """Send a create of large bodies, and then the steps after it.
-
-    In a text, a body has twice its size, and psycopg holds the interpreter meanwhile.
-    """
-    created = _rows(create, connection)
-    if not created or not steps:
-        return [created]
-    try:
-        return [created, *_rows_of_text(steps, connection)]
-    except psycopg.Error:
-        if connection.info.transaction_status != TransactionStatus.IDLE:
-            connection.close()  # the pool drops it
-        return [created]
-
-
-def _rows_of_text(
-    parts: Sequence[Statement[Any] | str], connection: psycopg.Connection[Any]
-) -> list[Rows]:
-    """Send statements as one text; return the rows of each that has a result."""
-    statements = [part for part in parts if not isinstance(part, str)]
-    text = ";\n".join(part if isinstance(part, str) else part.sql for part in parts)
-    values = [*chain.from_iterable(each.values for each in statements)]
-    with psycopg.ClientCursor(connection, row_factory=tuple_row) as cursor:
-        cursor.execute(text.encode(), values)
-        rows = [cursor.fetchall()] if cursor.description else []
-        while cursor.nextset():
-            rows += [cursor.fetchall()] if cursor.description else []
-        return rows
 
 
 def _rows(statement: Statement[Any], connection: psycopg.Connection[Any]) -> Rows:

@@ -16,7 +16,6 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from continuations_storage.contract import PAGE_SIZE, Listing, Page
@@ -177,28 +176,24 @@ RETURNING {_MICROSECONDS.format("created_at")},
     RETURNING maker, created_at,
         CASE current_setting('synchronous_commit')
         WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END
-){self._with_others(len(also))}
+){self._with_others() if also else ""}
 SELECT {_MICROSECONDS.format("created_at")}{_NOTIFY * len(channels)}
 FROM first{otherwise}"""  # noqa: S608
-        pairs = chain.from_iterable(also.items())
-        values = (*between, changes.key, maker, changes.body, *pairs, *channels)
+        others = (list(also), list(also.values())) if also else ()
+        values = (*between, changes.key, maker, changes.body, *others, *channels)
         return Statement(sql, values, _created)
 
-    def _with_others(self, count: int) -> str:
+    def _with_others(self) -> str:
         """Return the part of a statement that puts further bodies after the first.
 
         A key that exists is left out at once. Otherwise the statement would wait for
         an open transaction that deletes it. In one order, no two statements wait for
-        each other. Each body is a value of its own: in a text, psycopg escapes an array
-        of bodies only for `standard_conforming_strings`.
+        each other.
         """
-        if not count:
-            return ""
-        rows = ", ".join(["(%s::text, %s::bytea)"] * count)
         return f""", others AS (
     INSERT INTO {self._name} (key, maker, created_at, body)
     SELECT other.key, maker, created_at, other.body
-    FROM first, (VALUES {rows}) AS other (key, body)
+    FROM first, unnest(%s::text[], %s::bytea[]) AS other (key, body)
     WHERE NOT EXISTS (SELECT FROM {self._name} AS old WHERE old.key = other.key)
     ORDER BY other.key
     ON CONFLICT (key) DO NOTHING
@@ -698,8 +693,11 @@ def failure_of(error: Exception, *, is_sent: bool) -> AttemptFailed:
     """
     state: str = getattr(error, "sqlstate", None) or ""
     # The details of a server may quote a row with its body.
-    message = getattr(getattr(error, "diag", None), "message_primary", None)
+    reply = getattr(error, "diag", None)
+    message = getattr(reply, "message_primary", None)
     text = f"{state}: {message}" if message else str(error)
+    # Whether the connection has ended, and not only the transaction.
+    has_ended = getattr(reply, "severity_nonlocalized", None) in {"FATAL", "PANIC"}
     rule = _RULES.get(state) or _RULES.get(state[:_SQLSTATE_CLASS])
     if rule is None and (state or not hasattr(error, "sqlstate")):
         rule = ErrorRule(Unavailable, may_be_stored=not state)
@@ -709,5 +707,5 @@ def failure_of(error: Exception, *, is_sent: bool) -> AttemptFailed:
     return AttemptFailed(
         rule,
         format_detail(text, rule),
-        may_be_stored=rule.may_be_stored and is_sent,
+        may_be_stored=is_sent and (rule.may_be_stored or has_ended),
     )

@@ -105,7 +105,7 @@ def test_connection_that_is_cut_at_a_statement_is_not_noticed(
         store = PostgresStore(through, timeout=0.3, retry_policy=QUICK)
         run_cycle(store, "first")
         for number in points:
-            proxy.plan(fault, "objects", skipped=number)
+            proxy.plan(fault, "continuations_", skipped=number)
             run_cycle(store, f"cut-{number}")
         assert len(points) == proxy.cut
     assert ["pay x"] * (len(points) + 1) == environment.effect_names()

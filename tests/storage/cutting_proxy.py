@@ -1,18 +1,23 @@
 """A TCP proxy before a Postgres server that cuts or freezes connections.
 
-A fault hits the first packets of clients that contain some bytes:
+A fault hits the first requests of clients that contain some bytes. A request is all
+that a client sends before it waits for a reply.
 
 - `refused`: the connection is closed, and the server gets nothing
-- `half`: the server gets the first half of the packet, then the end
-- `lost reply`: the server gets the packet and replies; the client gets the end
-- `silent`: the server gets the packet and replies; the client gets nothing, not even
+- `half`: the server gets the first half of the request, then the end
+- `first transaction`: the server gets the request up to the end of its first
+  transaction, and replies; the client gets the end
+- `lost reply`: the server gets the request and replies; the client gets the end
+- `silent`: the server gets the request and replies; the client gets nothing, not even
   an end
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -22,9 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["FAULTS", "CuttingProxy", "Fault", "run_proxy"]
 
-Fault = Literal["refused", "half", "lost reply", "silent"]
-FAULTS: tuple[Fault, ...] = ("refused", "half", "lost reply", "silent")
+Fault = Literal["refused", "half", "first transaction", "lost reply", "silent"]
+FAULTS: tuple[Fault, ...] = (
+    "refused",
+    "half",
+    "first transaction",
+    "lost reply",
+    "silent",
+)
 _SIZE = 1 << 20
+# A client sends a request in several parts, one right after the other.
+_SECONDS_BETWEEN_PARTS = 0.003
+_SYNC = b"S\0\0\0\4"
 
 
 @dataclass
@@ -36,7 +50,8 @@ class CuttingProxy:
         server: The port of the server.
         connections: How many connections clients made.
         cut: How many faults happened.
-        statements: How many packets with a statement clients sent: round trips.
+        statements: How many requests with a statement clients sent: round trips.
+        delay: Seconds that each request waits here.
     """
 
     port: int
@@ -44,6 +59,7 @@ class CuttingProxy:
     connections: int = 0
     cut: int = 0
     statements: int = 0
+    delay: float = 0
     _fault: Fault = "refused"
     _word: bytes = b""
     _skipped: int = 0
@@ -51,15 +67,18 @@ class CuttingProxy:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plan(self, fault: Fault, word: str, times: int = 1, skipped: int = 0) -> None:
-        """Let the next packets with a word fail, after some that are passed on."""
+        """Let the next requests with a word fail, after some that are passed on."""
         with self._lock:
             self._fault, self._word = fault, word.encode()
             self._left, self._skipped = times, skipped
 
-    def _next_fault(self, packet: bytes) -> Fault | None:
+    def _next_fault(self, request: bytes) -> Fault | None:
         with self._lock:
-            self.statements += packet[:1] in b"PQ" and b"objects" in packet
-            if not self._left or self._word not in packet:
+            # A statement that is prepared has only a name.
+            names = b"objects", b"continuations_"
+            is_statement = any(name in request for name in names)
+            self.statements += request[:1] in b"PBQ" and is_statement
+            if not self._left or self._word not in request:
                 return None
             if self._skipped:
                 self._skipped -= 1
@@ -76,19 +95,34 @@ class CuttingProxy:
             back = (server, client, drops, replied)
             threading.Thread(target=_pass_back, args=back, daemon=True).start()
             with suppress(OSError):
-                while packet := client.recv(_SIZE):
-                    fault = self._next_fault(packet)
+                while request := _receive_request(client):
+                    time.sleep(self.delay)
+                    fault = self._next_fault(request)
                     if fault == "refused":
                         return
                     if fault == "half":
-                        server.sendall(packet[: len(packet) // 2])
+                        server.sendall(request[: len(request) // 2])
                         return
                     if fault is not None:
                         drops.set()
-                    server.sendall(packet)
-                    if fault == "lost reply":
+                    if fault == "first transaction":
+                        first, sync, _ = request.partition(_SYNC)
+                        request = first + sync
+                    server.sendall(request)
+                    if fault in {"first transaction", "lost reply"}:
                         replied.wait(20)
                         return
+
+
+def _receive_request(client: socket.socket) -> bytes:
+    request = client.recv(_SIZE)
+    while len(request) < _SIZE:
+        ready, _, _ = select.select([client], [], [], _SECONDS_BETWEEN_PARTS)
+        part = client.recv(_SIZE) if request and ready else b""
+        if not part:
+            break
+        request += part
+    return request
 
 
 def _pass_back(

@@ -775,6 +775,7 @@ async def test_create_that_waits_for_an_open_transaction_gives_up(
 ) -> None:
     """Its statement is ended, so it does not create the key later."""
     impatient = PostgresStore(url, timeout=0.3, retry_policy=ONCE)
+    await impatient.keys("")
     statement = ObjectTable(schema_of(url)).create("a", b"theirs", os.urandom(16).hex())
     with psycopg.connect(postgres.url()) as other:
         other.execute(statement.sql.encode(), statement.values)
@@ -827,6 +828,25 @@ def test_errors_of_the_server_have_their_class(
         failure.may_be_stored,
     )
     assert not failure_of(cause, is_sent=False).may_be_stored
+
+
+@pytest.mark.parametrize(
+    ("severity", "may_be_stored"), [(b"ERROR", False), (b"FATAL", True)]
+)
+def test_error_that_ends_a_connection_leaves_a_doubt(
+    severity: bytes, may_be_stored: bool
+) -> None:
+    info: Any = {
+        psycopg.pq.DiagnosticField.SEVERITY_NONLOCALIZED: severity,
+        psycopg.pq.DiagnosticField.MESSAGE_PRIMARY: b"out of memory",
+    }
+    error = psycopg.errors.lookup("53200")("x", info=info)
+    failure = failure_of(error, is_sent=True)
+
+    assert (may_be_stored, "53200: out of memory") == (
+        failure.may_be_stored,
+        failure.detail,
+    )
 
 
 # Restarts, forks, processes -------------------------------------------------------
@@ -998,7 +1018,7 @@ def test_idle_connections_are_closed_in_time(
         await asyncio.gather(*(store.read("runs/a/1") for _ in range(20)))
 
     asyncio.run(use_many())
-    idle = store._connections._idle()
+    idle = store._connections._pool().idle
     assert 1 <= len(idle) <= 10
     monkeypatch.setattr(postgres_connections, "_MAX_IDLE_SECONDS", -1.0)
     asyncio.run(store.read("runs/a/1"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import psycopg
@@ -242,30 +242,6 @@ async def test_commit_that_was_made_before_it_came_again_too_late_is_made(
     assert 1 == proxy.cut
     assert ["k", "other"] == keys_of(postgres, url)
     assert made.store_time == await PostgresStore(url).created_at("k")
-
-
-async def test_large_bodies_are_not_sent_as_text(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To escape one in a text holds the event loop for 20 ms for each MiB."""
-    sizes: list[int] = []
-    execute = psycopg.ClientCursor.execute
-
-    def measured(cursor: Any, query: Any, values: Any) -> Any:
-        sizes.extend(len(each) for each in values if isinstance(each, bytes))
-        return execute(cursor, query, values)
-
-    monkeypatch.setattr(psycopg.ClientCursor, "execute", measured)
-    store = PostgresStore(url, retry_policy=ONCE)
-    for size in (1 << 10, 1 << 24):
-        body = bytes(range(256)) * (size // 256)
-        changes = Changes(
-            key=f"a/{size}", body=body, also={"b": b""}, listing=Listing("a/")
-        )
-        assert changes.key in ((await store.commit(changes)).page or ())
-        assert body == await store.read(changes.key)
-
-    assert [1 << 10, 0] == sizes
 
 
 async def test_thousands_of_bodies_and_deletes_go_together(url: str) -> None:
