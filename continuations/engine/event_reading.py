@@ -16,7 +16,7 @@ from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.index.run_overview import ObjectsReadAhead, read_if_possible
-from continuations.ledger.objects import Objects, gather_all
+from continuations.ledger.objects import Objects, gather_all, in_batches
 from continuations.ledger.versions import Versions, VersionWalk, WalkStep
 from continuations.value_class import replace
 
@@ -262,7 +262,6 @@ async def _with_decision(
 
 # A page shows the past in windows of so many versions, so that its cost has a limit.
 MAX_VERSIONS = 200
-_PARALLEL_READS = 50
 
 
 async def read_window(
@@ -330,8 +329,7 @@ async def _read_ahead(
     """Read versions at the same time; one that cannot be read is read again later."""
     bodies: dict[str, bytes] = {}
     keys = [layout.version_key(run_id, number) for number in numbers]
-    for start in range(0, len(keys), _PARALLEL_READS):
-        part = keys[start : start + _PARALLEL_READS]
+    for part in in_batches(keys):
         found = await gather_all(read_if_possible(objects, key) for key in part)
         pairs = zip(part, found, strict=True)
         bodies.update((key, body) for key, body in pairs if body is not None)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Callable,
         Coroutine,
         Iterable,
+        Iterator,
         Sequence,
     )
     from contextlib import AbstractAsyncContextManager
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+# So many objects are read at the same time.
+PARALLEL_READS = 50
 # The work on so many keys takes about a millisecond.
 _PIECE_SIZE = 2 * PAGE_SIZE
 
@@ -346,6 +349,11 @@ async def pieces(page: list[str]) -> AsyncIterator[list[str]]:
         if first:
             await sleep(0)
         yield page[first : first + _PIECE_SIZE]
+
+
+def in_batches(items: Sequence[T], size: int = PARALLEL_READS) -> Iterator[Sequence[T]]:
+    """Iterate over groups of items, each of which may be read at the same time."""
+    return (items[first : first + size] for first in range(0, len(items), size))
 
 
 async def gather_all(operations: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

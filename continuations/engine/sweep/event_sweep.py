@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from continuations.core.rows.event_matching import KEPT_FOR
 from continuations.errors import ContinuationsError, FormatError
 from continuations.ledger import event_keys, layout, markers
-from continuations.ledger.objects import NotFound
+from continuations.ledger.objects import NotFound, in_batches
 from continuations.ledger.published_events import EventDelivery
 from continuations.value_class import dataclass
 from continuations.wire.arrivals import EVENT
@@ -61,8 +61,7 @@ class EventSweep:
                 decided += await self._finish(marker)
             except ContinuationsError:
                 _log.warning("event %s is not finished", marker.event_id, exc_info=True)
-        for first in range(0, len(old), _PARALLEL_EVENTS):
-            group = old[first : first + _PARALLEL_EVENTS]
+        for group in in_batches(old, _PARALLEL_EVENTS):
             deletes = (self._delete(marker) for marker in group)
             for result in await asyncio.gather(*deletes, return_exceptions=True):
                 if isinstance(result, ContinuationsError):

@@ -28,7 +28,7 @@ from continuations import errors
 from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.copying.key_rules import Part, classify
 from continuations.ledger.index import event_waiters, run_index, waits
-from continuations.ledger.objects import AlreadyExists, NotFound, Objects
+from continuations.ledger.objects import AlreadyExists, NotFound, Objects, in_batches
 from continuations.ledger.repair.erasing import Eraser, decode_tombstone, keeps_audit
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
@@ -239,7 +239,7 @@ class RunCopy:
         self._check_dense(versions)
         missing: dict[str, bytes | None] = {}
         left = _MAX_KEPT_BYTES
-        for keys in _groups([*others, *reversed(versions)]):
+        for keys in in_batches([*others, *reversed(versions)], _PARALLEL_READS):
             bodies = await self._stores.source.read_many(keys)
             common = [key for key in keys if key in existing]
             copies = await self._stores.target.read_many(common)
@@ -461,8 +461,3 @@ def _summary(keys: Sequence[str]) -> bytes:
 
 async def _list_keys(objects: Objects, run_id: str) -> list[str]:
     return [key async for key in objects.all_keys(layout.run_prefix(run_id))]
-
-
-def _groups(keys: Sequence[str]) -> Iterable[list[str]]:
-    for first in range(0, len(keys), _PARALLEL_READS):
-        yield list(keys[first : first + _PARALLEL_READS])

@@ -11,6 +11,7 @@ from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger.copying.key_rules import PREFIXES_BESIDE, Part, classify
 from continuations.ledger.copying.run_copy import CopyStores, RunCopy
 from continuations.ledger.layout import check_run_id
+from continuations.ledger.objects import in_batches
 from continuations.ledger.repair.run_files import is_file_key
 from continuations.value_class import dataclass
 
@@ -71,8 +72,8 @@ class StoreCopier:
         await self._stores.check_different()
         whole = run_ids is None
         chosen = await self._list_run_ids() if run_ids is None else [*run_ids]
-        for first in range(0, len(chosen), _BATCH_SIZE):
-            await self._copy_batch(chosen[first : first + _BATCH_SIZE])
+        for batch in in_batches(chosen, _BATCH_SIZE):
+            await self._copy_batch(batch)
         if whole:
             await self._copy_shared(frozenset(chosen))
         return await self._result(whole=whole)

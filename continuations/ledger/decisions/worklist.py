@@ -22,11 +22,12 @@ from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.arrivals import wait_slots
 from continuations.ledger.index import waits
+from continuations.ledger.objects import in_batches
 from continuations.value_class import dataclass
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from continuations.core.rows.quorum import Quorum
     from continuations.core.rows.waits import WaitSummary
@@ -188,9 +189,6 @@ async def _next_deadlines(
         after = page[-1]
 
 
-_PARALLEL_READS = 50
-
-
 class Approver:
     """A person, whose groups are looked up once, and only if a wait needs them."""
 
@@ -248,13 +246,12 @@ async def list_decidable(
     decided = {kind for kind in WAIT_RULES if WAIT_RULES[kind].verdicts}
     async for batch in waits.list_open(objects, clock, after, kinds & decided):
         open_waits = [summary for summary in batch if not summary.expired]
-        for first in range(0, len(open_waits), _PARALLEL_READS):
-            group = open_waits[first : first + _PARALLEL_READS]
+        for group in in_batches(open_waits):
             yield await _decidable(objects, approver, group)
 
 
 async def _decidable(
-    objects: Objects, approver: Approver, group: list[WaitSummary]
+    objects: Objects, approver: Approver, group: Sequence[WaitSummary]
 ) -> list[WaitSummary]:
     bodies = await objects.read_many([layout.wait_key(each.id) for each in group])
     stored = [

@@ -19,6 +19,7 @@ from continuations.ledger.objects import (
     AlreadyExists,
     NotFound,
     gather_all,
+    in_batches,
     pieces,
 )
 from continuations.wire.records import WAIT
@@ -37,7 +38,6 @@ PEOPLES_KINDS: frozenset[WaitKind] = frozenset(
     kind for kind in WAIT_RULES if WAIT_RULES[kind].asks_person
 )
 _PREFIX_LENGTH = len(layout.WAITS_PREFIX)
-_PARALLEL_READS = 50
 # A process keeps so small bodies of the waits that it has decoded.
 _MAX_SMALL_BODY = 4096
 
@@ -127,8 +127,7 @@ async def read_open(
     """
     rows_only = await _rows_only(objects, after, kinds)
     async for wait_ids in _with_rows(list_ids(objects, after, kinds), rows_only):
-        for first in range(0, len(wait_ids), _PARALLEL_READS):
-            group = wait_ids[first : first + _PARALLEL_READS]
+        for group in in_batches(wait_ids):
             stored = [wait_id for wait_id in group if wait_id not in rows_only]
             bodies = await objects.read_many(list(map(layout.wait_key, stored)))
             found = dict(zip(stored, bodies, strict=True))

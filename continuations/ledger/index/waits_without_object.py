@@ -13,6 +13,7 @@ from continuations.core.rows.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.errors import FormatError, RunBusy, RunErased, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.index import run_index
+from continuations.ledger.objects import in_batches
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 
@@ -58,8 +59,7 @@ async def read_all(objects: Objects, after: str, kinds: frozenset[str]) -> list[
         named |= await _live_runs(objects)  # no marker names a run that is paused
     run_ids = sorted(named)
     found: list[Wait] = []
-    for first in range(0, len(run_ids), _PARALLEL_LOADS):
-        group = run_ids[first : first + _PARALLEL_LOADS]
+    for group in in_batches(run_ids, _PARALLEL_LOADS):
         for waits in await gather(*(_waits_of(objects, run_id) for run_id in group)):
             found += [w for w in waits if w.kind in kinds and w.id > after]
     return sorted(found, key=lambda wait: wait.id)
@@ -75,8 +75,7 @@ async def find_runs_awaiting_models(objects: Objects) -> RunsAwaitingModels:
     named = await _runs_without_objects(objects)
     chosen = named[:MAX_LOADED]
     found: list[str] = []
-    for first in range(0, len(chosen), _PARALLEL_LOADS):
-        group = chosen[first : first + _PARALLEL_LOADS]
+    for group in in_batches(chosen, _PARALLEL_LOADS):
         loaded = await gather(*(_waits_of(objects, run_id) for run_id in group))
         found += [
             run_id

@@ -17,7 +17,7 @@ from continuations.ledger import layout
 from continuations.ledger.arrivals.arrival_logs import REQUESTS, REVOCATIONS, SIGNALS
 from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.arrivals.recorded_decisions import read_decision
-from continuations.ledger.objects import NotFound
+from continuations.ledger.objects import NotFound, in_batches
 from continuations.ledger.other_runs import decode_own_header
 from continuations.ledger.repair.erasing import keeps_audit, read_tombstone
 from continuations.ledger.versions import Versions
@@ -70,8 +70,7 @@ async def _read_lines(objects: Objects, run_id: str) -> list[AuditLine]:
     keys = [key async for key in objects.all_keys(prefix)]
     records: dict[str, AuditLine] = {}
     # Slots sort after decisions: a vote that ended its wait is in the decision.
-    for first in range(0, len(keys), _PARALLEL_READS):
-        some = keys[first : first + _PARALLEL_READS]
+    for some in in_batches(keys):
         reads = [read for key in some if (read := _read_record(objects, run_id, key))]
         for record in await gather(*reads):
             if record is not None:

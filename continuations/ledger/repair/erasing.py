@@ -11,7 +11,7 @@ from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.arrivals.arrivals import read_arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.index import run_index
-from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.objects import AlreadyExists, NotFound, in_batches
 from continuations.ledger.other_runs import other_tombstone_error
 from continuations.ledger.repair import run_files
 from continuations.ledger.versions import Versions
@@ -296,8 +296,7 @@ class Eraser:
 
     async def _delete_all(self, keys: Iterable[str]) -> None:
         ordered = sorted(keys)
-        for first in range(0, len(ordered), _PARALLEL_DELETES):
-            group = ordered[first : first + _PARALLEL_DELETES]
+        for group in in_batches(ordered, _PARALLEL_DELETES):
             await gather(*map(self.objects.delete, group))
 
 

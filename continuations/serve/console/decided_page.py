@@ -16,7 +16,7 @@ from continuations.core.reading import run_stream
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.engine.event_reading import read_window
 from continuations.errors import ContinuationsError
-from continuations.ledger.objects import Objects
+from continuations.ledger.objects import Objects, in_batches
 from continuations.present.times import time_view
 from continuations.present.wait_view import row_texts
 from continuations.present.wait_words import DECISION_WORDS, decision_word
@@ -275,8 +275,7 @@ async def titles_of(page: Page, wait_ids: Iterable[str]) -> Mapping[str, str]:
     """
     titles = page.live.waits.known.titles
     missing = list(dict.fromkeys(run_of_wait(w) for w in wait_ids if w not in titles))
-    for first in range(0, len(missing), _PARALLEL_READS):
-        group = missing[first : first + _PARALLEL_READS]
+    for group in in_batches(missing, _PARALLEL_READS):
         await gather(*(_read_titles(page, run_id) for run_id in group))
     return titles
 

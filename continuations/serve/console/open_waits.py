@@ -25,7 +25,7 @@ from continuations.errors import FormatError
 from continuations.ledger import layout
 from continuations.ledger.decisions.worklist import with_votes
 from continuations.ledger.index import waits
-from continuations.ledger.objects import Objects, pieces
+from continuations.ledger.objects import Objects, in_batches, pieces
 from continuations.ledger.store_clock import StoreClock
 from continuations.present.wait_view import RowTexts, row_texts, searched_text
 from continuations.serve.console.background import BackgroundReading
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _log = logging.getLogger("continuations")
-_PARALLEL_READS = 50
 _MAX_TITLES = 10_000
 _SOON_MS = timedelta(days=1) // timedelta(milliseconds=1)
 _NO_DEADLINE = 10**15
@@ -310,8 +309,8 @@ class OpenWaits:
             for place in self.ordered()
             if place.wait_id not in self._known and place.wait_id not in self.damaged
         ]:
-            for first in range(0, len(missing), _PARALLEL_READS):
-                await self._read_group(missing[first : first + _PARALLEL_READS])
+            for group in in_batches(missing):
+                await self._read_group(group)
 
     async def _read_group(self, wait_ids: Sequence[str]) -> None:
         try:
