@@ -639,9 +639,12 @@ _OTHER_TABLE = ErrorRule(
 _LOST = ErrorRule(Unavailable, retry=True, may_be_stored=True)
 NOT_SENT = ErrorRule(Unavailable, retry=True)
 _NOT_PERMITTED = ErrorRule(
-    Denied, hint="the owner of the table gives rights with `continuations migrate`"
+    Denied,
+    hint="the owner of the table gives rights with `continuations migrate`, and needs "
+    "GRANT CREATE ON DATABASE to make the table",
 )
 _NO_LOGIN = ErrorRule(Denied, hint="check user, password, pg_hba.conf and sslmode")
+_WRONG_PARAMETER = ErrorRule(Unavailable, hint="correct this parameter of the URL")
 _NO_DATABASE = ErrorRule(Unavailable, hint="create the database, or name another one")
 _NO_TABLE = ErrorRule(Unavailable, hint=_MIGRATE)
 _TOO_MANY = ErrorRule(Throttled, retry=True)
@@ -678,6 +681,7 @@ _RULES: Mapping[str, ErrorRule] = {
 _REFUSALS: Sequence[tuple[str, ErrorRule]] = (
     ("too many |connection slots|no more connections", _TOO_MANY),
     ('database ".*" does not exist|no such database', _NO_DATABASE),
+    ("invalid \\w+ value|bad value for", _WRONG_PARAMETER),
     ("authentication failed|no password supplied|pg_hba|no such user", _NO_LOGIN),
     ("role .* does not exist|permission denied|not permitted to log in", _NO_LOGIN),
     ("certificate|does not support SSL|root\\.crt", _NO_LOGIN),

@@ -137,6 +137,9 @@ class TransactionStore(TableVerbs):
                     return await cursor.fetchall()
             execute = partial(_execute, connection, query, values)
             return await asyncio.to_thread(execute)
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            detail = "its transaction is read-only"
+            raise NoTransaction(detail, "Open one that may write.") from error
         except psycopg.Error as error:
             failure = failure_of(error, is_sent=True)
             if failure.rule.retry:

@@ -127,6 +127,7 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
     if not url:
         raise Unsupported(url, "it is empty")
     if not colon:
+        _refuse_secrets(url)
         advice = f"For a folder, use 'file:{url}'."
         advice = _tilde_advice(url) if url.startswith("~") else advice
         raise Unsupported(url, "no scheme", advice)
@@ -145,10 +146,21 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
         case "s3" | "gs" | "az":
             return _open_bucket(url, scheme, location, dict(options))
         case _:
+            _refuse_secrets(url)
             # SQLAlchemy names its driver too: postgresql+psycopg://
             other = _OTHER_SPELLINGS.get(scheme.partition("+")[0], "")
             detail = f"unknown scheme {scheme!r}"
             raise Unsupported(without_password(url), detail, other and f"Use {other}.")
+
+
+def _refuse_secrets(url: str) -> None:
+    """Raise `Unsupported` without a text that may contain a password."""
+    if "://" not in url and ("@" in url or "=" in url):
+        raise Unsupported(
+            "(not shown)",
+            "it is no URL, and may contain a password",
+            "Use postgresql://USER@HOST/DATABASE, file:PATH or sqlite:PATH.",
+        )
 
 
 def _open_files(url: str, location: str) -> Store:

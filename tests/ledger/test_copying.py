@@ -316,6 +316,19 @@ async def test_guard_that_comes_back_does_not_hide_a_run_forever(
         assert go_on_first == ((await runner.look("r1")).status == "finished")
 
 
+async def test_run_whose_erasure_was_refused_is_copied(
+    source: MemoryStore, target: MemoryStore, clock: ManualClock, copy: Copy
+) -> None:
+    """The process may not delete, or died before its first delete."""
+    wait_id = await start(make_runner(source, clock), "go", "r1")
+    await source.create(layout.deletion_probe_key("r1"), b"")
+
+    assert ("r1",) == (await copy(source, target)).copied
+
+    assert layout.deletion_probe_key("r1") not in await contents(target)
+    await go_on(make_runner(target, clock), wait_id)
+
+
 # Erased runs -------------------------------------------------------------------
 
 

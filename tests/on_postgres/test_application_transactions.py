@@ -381,6 +381,9 @@ def test_connections_that_cannot_take_a_write_are_refused(shop: Shop) -> None:
         with suppress(psycopg.Error):
             connection.execute("SELECT 1/0")
         assert "its transaction has failed" in error_of(connection)
+    with shop.connect() as connection:
+        connection.read_only = True
+        assert "its transaction is read-only" in error_of(connection)
     assert "must be a connection of psycopg 3, got str" in error_of(shop.url)
     other = shop.server.url(ADMIN).replace("/app", "/postgres")
     with psycopg.connect(other) as elsewhere:

@@ -684,6 +684,8 @@ async def test_wrong_password_and_database_are_named(postgres: PostgresServer) -
         (postgres.url("nobody_here"), Denied, "authentication failed"),
         (f"{postgres.url()}_2", Unavailable, "does not exist; create the database"),
         (postgres.url(sslmode="require"), Denied, "does not support SSL"),
+        (postgres.url(sslmode="bad"), Unavailable, "sslmode value.*correct this"),
+        (postgres.url(connect_timeout="x"), Unavailable, "connect_timeout.*correct"),
     ):
         began = time.monotonic()
         with pytest.raises(error, match=why) as raised:

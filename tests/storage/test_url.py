@@ -130,9 +130,19 @@ def test_invalid_url_or_option_is_unsupported(
     assert isinstance(raised.value, StorageError)
 
 
-def test_url_with_a_password_is_rejected_and_not_quoted() -> None:
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("s3://kim:hunter2@bucket/runs", "must not contain credentials"),
+        ("postgresql//kim:hunter2@h/a", "Use postgresql://USER@HOST/DATABASE"),
+        ("kim:hunter2@h/a", "Use postgresql://USER@HOST/DATABASE"),
+        ("host=h user=kim password=hunter2", "may contain a password"),
+        ("host=h password=kim:hunter2", "may contain a password"),
+    ],
+)
+def test_url_with_a_password_is_rejected_and_not_quoted(url: str, reason: str) -> None:
     """Error messages are logged."""
-    with pytest.raises(Unsupported, match="must not contain credentials") as raised:
-        open_store("s3://kim:hunter2@bucket/runs")
+    with pytest.raises(Unsupported, match=reason) as raised:
+        open_store(url)
 
     assert "hunter2" not in f"{raised.value} {raised.value!r}"

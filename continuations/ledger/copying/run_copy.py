@@ -460,4 +460,7 @@ def _summary(keys: Sequence[str]) -> bytes:
 
 
 async def _list_keys(objects: Objects, run_id: str) -> list[str]:
-    return [key async for key in objects.all_keys(layout.run_prefix(run_id))]
+    # An erasure that was refused, or that died at once, may have left its first key.
+    left = layout.deletion_probe_key(run_id)
+    keys = objects.all_keys(layout.run_prefix(run_id))
+    return [key async for key in keys if key != left]
