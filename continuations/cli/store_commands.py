@@ -238,7 +238,11 @@ def copy(
             )
     runner = continuations.Runner([], store=source)
     place = open_store(target)
-    result = runner.copy_to(place, run_ids=run or None)
+    try:
+        result = runner.copy_to(place, run_ids=run or None)
+    except KeyboardInterrupt:
+        write_note("interrupted; repeat this command, and it goes on")
+        raise
     needs_person = bool(result.unknown_keys) or not all(
         isinstance(error, RunBusy | StaleRun) for error in result.errors.values()
     )

@@ -62,6 +62,21 @@ def test_chosen_runs_are_copied(cli: CommandLine) -> None:
     assert "j4: RunNotFound: run j4 was not found" in missing.err
 
 
+def test_an_interrupted_copy_says_how_it_goes_on(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    cli.runner.start("go", run_id="j1")
+    monkeypatch.setattr(Runner, "copy_to", interrupted)
+
+    copied = cli(*COPY)
+
+    assert (130, "") == (copied.exit_code, copied.out)
+    assert "interrupted; repeat this command, and it goes on\n" == copied.err
+
+
 def test_run_of_a_live_worker_is_copied_later(cli: CommandLine) -> None:
     """The exit code says: repeat the command."""
     cli.runner.start("go", run_id="j1")
