@@ -53,6 +53,7 @@ _MAX_CONNECTIONS = 10
 _TRUSTED_SECONDS = 30.0
 _CHECK_SECONDS = 2.0
 _MAX_IDLE_SECONDS = 300.0
+_SECONDS_TO_ASK_LOOPS = 1.0
 # libpq copies what is still to be sent after each part that was sent.
 _MAX_BYTES_IN_LOOP = 1 << 18
 _ESCAPE = "Write special characters of user and password as %XX, for example %40 for @."
@@ -313,10 +314,7 @@ class _Turns:
                 self._begun.add(turn)
                 return turn
             self._waiting.append(turn)
-            others = (*self._begun,)
-        for other in others:
-            if other.loop.is_closed():  # it was left in the middle
-                self.end(other)
+        self._end_stopped(turn)
         try:
             await turn.future
         except BaseException:
@@ -325,6 +323,16 @@ class _Turns:
             self.end(turn)
             raise
         return turn
+
+    def _end_stopped(self, waiting: _Turn) -> None:
+        """End the turns of event loops that do not run; again while a turn waits."""
+        if waiting.future.done():
+            return
+        with self._lock:
+            stopped = [each for each in self._begun if each.is_stopped()]
+        for each in stopped:
+            self.end(each)
+        waiting.loop.call_later(_SECONDS_TO_ASK_LOOPS, self._end_stopped, waiting)
 
     def end(self, turn: _Turn) -> None:
         """End a turn, and let the next one begin."""
@@ -356,6 +364,10 @@ class _Turn(AwaitedResult):
             yield
         finally:
             self._turns.end(self)
+
+    def is_stopped(self) -> bool:
+        """Return whether only its event loop can end it, and that does not run."""
+        return not self._is_in_thread and not self.loop.is_running()
 
     def end(self) -> None:
         """Let the next operation begin."""
@@ -389,25 +401,44 @@ class _Connection(psycopg.Connection[Any]):
     ) -> Generator[Wait, Ready | None, list[Outcome]]:
         """Send groups of statements; see `postgres_exchange.exchange`.
 
-        The first exchange also finds out whether a pooler is between.
+        The first exchange finds out before whether a pooler is between.
         """
         if prepares and not self._is_set_up:
-            outcomes = yield from self._set_up(groups)
+            yield from self._set_up()
+        if prepares and self._own_statements is not None:
+            outcomes = yield from exchange(self.pgconn, groups, self._own_statements)
         else:
-            prepared = self._own_statements if prepares else None
-            outcomes = yield from exchange(self.pgconn, groups, prepared)
+            outcomes = yield from self._one_by_one(groups)
         self.is_broken = any(isinstance(each, psycopg.Error) for each in outcomes)
         return outcomes
 
-    def _set_up(self, groups: Groups) -> Generator[Wait, Ready | None, list[Outcome]]:
+    def _one_by_one(
+        self, groups: Groups
+    ) -> Generator[Wait, Ready | None, list[Outcome]]:
+        """Send each group after the reply to the one before it.
+
+        PgBouncer before 1.23 takes a server connection as free after the first sync. If
+        the client goes away then, the next client reads the replies that are left.
+        """
+        outcomes: list[Outcome] = []
+        for group in groups:
+            try:
+                outcomes += yield from exchange(self.pgconn, [group], None)
+            except psycopg.Error as error:
+                if not outcomes:
+                    raise
+                outcomes.append(error)  # what came before is committed
+            if isinstance(outcomes[-1], psycopg.Error):
+                break
+        return outcomes
+
+    def _set_up(self) -> Generator[Wait, Ready | None, None]:
         self._is_set_up = True
         own = Statement(_SET_UP, (self.pgconn.backend_pid,), bool)
-        exchanged = exchange(self.pgconn, [*groups, [own]], None)
-        *outcomes, settings = yield from exchanged
+        [settings] = yield from exchange(self.pgconn, [[own]], None)
         # A server that has not all of the settings prepares nothing.
         if not isinstance(settings, psycopg.Error) and own.parse(settings[0]):
             self._own_statements = set()
-        return outcomes
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         """Wait for an operation as psycopg does, and raise `SilentServer`."""

@@ -206,7 +206,7 @@ class LoopRun(Generic[T]):
             state = self._operation.send(ready)
         except StopIteration as end:
             self._outcome.append(end.value)
-            self._end.set_result(None)
+            self._finish()
         except Exception as error:  # noqa: BLE001 -- raised by `result`
             self._fail(error)
         else:
@@ -231,4 +231,9 @@ class LoopRun(Generic[T]):
 
     def _fail(self, error: Exception) -> None:
         self._error = error
-        self._end.set_result(None)
+        self._finish()
+
+    def _finish(self) -> None:
+        # The handler of SIGINT cancels the task between any two instructions.
+        with suppress(asyncio.InvalidStateError):
+            self._end.set_result(None)

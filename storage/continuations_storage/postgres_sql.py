@@ -653,6 +653,7 @@ _TOO_MANY = ErrorRule(Throttled, retry=True)
 # the transaction back; only a connection that ends leaves a doubt.
 _RULES: Mapping[str, ErrorRule] = {
     "08": _LOST,
+    "0A000": NOT_SENT,  # the plan of a statement does not fit a table that was changed
     "40": NOT_SENT,  # a deadlock, or a conflict of serializable transactions
     "40003": _LOST,
     "55P03": ErrorRule(
