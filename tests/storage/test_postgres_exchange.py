@@ -476,8 +476,9 @@ def test_turns_of_a_closed_loop_go_to_others() -> None:
     turns = _Turns()
 
     async def take(count: int) -> None:
-        for _ in range(count):
-            await asyncio.wait_for(turns.begin(), 10)
+        async with asyncio.timeout(10):
+            for _ in range(count):
+                await turns.begin()
 
     asyncio.run(take(_MAX_CONNECTIONS))
     closed = asyncio.new_event_loop()
