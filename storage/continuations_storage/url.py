@@ -199,7 +199,7 @@ def _open_postgres(url: str, location: str, options: dict[str, Any]) -> Store:
         detail = f"Postgres has no option {min(unknown)!r}"
         raise Unsupported(shown, detail, "Remove that option.")
     if find_spec("psycopg") is None:
-        advice = "Run pip install 'psycopg[binary]>=3.2'."
+        advice = "Run pip install 'psycopg[binary]>=3.3'."
         raise Unsupported(shown, "psycopg is not installed", advice)
     from continuations_storage.postgres import PostgresStore  # noqa: PLC0415 -- likewise
 
