@@ -128,9 +128,7 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
         raise Unsupported(url, "it is empty")
     if not colon:
         _refuse_secrets(url)
-        advice = f"For a folder, use 'file:{url}'."
-        advice = _tilde_advice(url) if url.startswith("~") else advice
-        raise Unsupported(url, "no scheme", advice)
+        raise Unsupported(url, "no scheme", _path_advice(url))
     if options and scheme in {"file", "sqlite", "memory"}:
         detail = f"a {scheme}: store has no option {min(options)!r}"
         raise Unsupported(url, detail, "Remove that option.")
@@ -212,6 +210,12 @@ def _check_path(url: str, scheme: str, location: str) -> None:
     if location.startswith("~"):
         advice = _tilde_advice(location, scheme)
         raise Unsupported(url, "'~' is not expanded", advice)
+
+
+def _path_advice(path: str) -> str:
+    if path.startswith("~"):
+        return _tilde_advice(path)
+    return f"For a folder, use 'file:{path}'."
 
 
 def _tilde_advice(location: str, scheme: str = "file") -> str:
