@@ -181,7 +181,7 @@ def test_missing_psycopg_names_the_command(monkeypatch: pytest.MonkeyPatch) -> N
         return None
 
     monkeypatch.setattr("importlib.util.find_spec", nothing)
-    with pytest.raises(Unsupported, match=r"pip install 'psycopg\[binary\]>=3\.2'"):
+    with pytest.raises(Unsupported, match=r"pip install 'psycopg\[binary\]>=3\.3'"):
         open_store("postgresql://h/a")
 
 
