@@ -80,7 +80,8 @@ if chromium.is_installed():
             assert {44} <= {round(each) for each in heights} <= {44, 45}
             assert "inv-12" in rows.filter(has_text="Meridian").inner_text()
             tab.set_viewport_size(chromium.PHONE)
-            assert 100 > rows.first.bounding_box()["height"]
+            # The last run is the oldest; a time of another day is a longer text.
+            assert 100 > rows.last.bounding_box()["height"]
             # The filter is folded behind one button.
             assert not tab.locator("#q").is_visible()
             tab.get_by_text("Filter", exact=True).click()
