@@ -30,7 +30,7 @@ from continuations.serve.console.run_acts_page import Fields, RunAct
 from continuations.serve.console.run_page import number_of
 from continuations.serve.console.wait_list import shown_range
 from continuations.serve.http import problems
-from continuations.serve.http.decision_bodies import json_problem
+from continuations.serve.http.answer_forms import json_problem
 from continuations.serve.http.run_handlers import fork_by_rights, new_fork_id
 from continuations.serve.pages.call_arguments import CallArguments
 from continuations.serve.pages.difference_view import difference_lines

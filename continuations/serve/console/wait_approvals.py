@@ -25,7 +25,7 @@ from continuations.present.wait_view import argument_views, value_text
 from continuations.present.wait_words import secret_names
 from continuations.serve.console import wait_pages
 from continuations.serve.console.page import Page, PageRoute
-from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http import answer_forms, decision_bodies, problems
 from continuations.serve.http.request_response import Response
 from continuations.serve.pages.decision_view import (
     approval_label,
@@ -71,8 +71,8 @@ async def post(page: Page) -> Response:
     text = fields.pop("arguments", None)
     if text is not None:
         return await _approve(page, wait, fields, text)
-    typed = decision_bodies.typed_fields(fields)
-    read = decision_bodies.read_fields(typed)
+    typed = answer_forms.typed_fields(fields)
+    read = answer_forms.read_fields(typed)
     arguments = _merged(wait, read.value)
     errors = dict(read.errors) or _problems(wait, arguments)
     if errors:
@@ -186,7 +186,7 @@ def _problems(wait: Wait, arguments: Mapping[str, Any]) -> dict[str, str]:
     refused = find_problem(wait, arguments) or find_fixed_problem(wait, arguments)
     if refused is None:
         return {}
-    errors = decision_bodies.value_errors(wait.schema, arguments)
+    errors = answer_forms.value_errors(wait.schema, arguments)
     return errors or {"": refused}
 
 

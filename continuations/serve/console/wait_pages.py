@@ -36,7 +36,7 @@ from continuations.serve.console.page import Page, PageRoute, run_of_wait
 from continuations.serve.console.run_page import snapshot_of
 from continuations.serve.console.wait_list import WaitList
 from continuations.serve.http import decision_bodies
-from continuations.serve.http.decision_bodies import field_errors
+from continuations.serve.http.answer_forms import field_errors
 from continuations.serve.http.link_pages import EXPIRED_TEXT, decision_facts
 from continuations.serve.http.request_response import Response, see_other
 from continuations.serve.pages.decision_view import (

@@ -179,7 +179,7 @@ async def _form_again(
     fields = request_fields.form_fields(context.request)
     if fields.get("as") != "fields" or fields.get("decision") not in link.allowed:
         raise error
-    from continuations.serve.http.decision_bodies import field_errors  # noqa: PLC0415 - rarely needed
+    from continuations.serve.http.answer_forms import field_errors  # noqa: PLC0415 - rarely needed
 
     subject = await _wait_or_decision(context, link)
     errors = (

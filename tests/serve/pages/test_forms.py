@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.core import jsontext
-from continuations.serve.http.decision_bodies import read_fields, value_from_fields
+from continuations.serve.http.answer_forms import read_fields, value_from_fields
 from continuations.serve.http.problems import RequestRefused
 from continuations.serve.pages import form_view
 from continuations.serve.pages.form_view import FieldView, FormFields
