@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from continuations import Agent, AsyncRunner, ToolContext, tool
-from continuations.engine.events import carried_words
+from continuations.engine.events import word_carrier
 from continuations.ledger import layout
 from continuations.models.interface import (
     Message,
@@ -165,7 +165,7 @@ class Workers:
 
     steps: Steps
     store: str
-    words_seconds: float = carried_words.WORDS_SECONDS
+    words_seconds: float = word_carrier.WORDS_SECONDS
     processes: list[subprocess.Popen[str]] = field(
         default_factory=list[subprocess.Popen[str]]
     )
@@ -210,7 +210,7 @@ async def until_followed(store: Store) -> None:
 
 @contextmanager
 def run_worker(
-    steps: Steps, store: str, words_seconds: float = carried_words.WORDS_SECONDS
+    steps: Steps, store: str, words_seconds: float = word_carrier.WORDS_SECONDS
 ) -> Generator[Workers]:
     """Run a worker of a store, which may be killed and started again."""
     workers = Workers(steps, store, words_seconds)
@@ -222,7 +222,7 @@ def run_worker(
 
 
 async def _work() -> None:
-    carried_words.WORDS_SECONDS = float(os.environ["TEST_WORDS_SECONDS"])
+    word_carrier.WORDS_SECONDS = float(os.environ["TEST_WORDS_SECONDS"])
     print("up", flush=True)  # noqa: T201 - for the process that waits
     await make_runner(os.environ["TEST_STORE"]).serve_forever(interval=0.05)
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from continuations import Agent, AsyncRunner, Runner, tool
 from continuations.core.reading.live_events import LiveEvent, RunEvent
 from continuations.core.reading.run_stream import MessageAdded, ReplyGiven
-from continuations.engine.events import carried_words
+from continuations.engine.events import carried_words, word_carrier, word_reader
 from continuations.engine.events.carried_words import WrittenWords, read_words
 from continuations.events import CallProgress, LiveTranscript, ReasoningDelta, TextDelta
 from continuations.ledger import layout
@@ -650,7 +650,7 @@ async def test_worker_does_not_wait_for_values_that_hang() -> None:
 
 async def test_long_words_are_put_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     values = CountedValues()
-    monkeypatch.setattr(carried_words, "_BYTES_PER_SECOND", 10)
+    monkeypatch.setattr(word_carrier, "_BYTES_PER_SECOND", 10)
     follower = Follower(AsyncRunner([], store=values.store))
     await until_followed(values.store)
     model = Gate(["one two three four five six"], parts=6)
@@ -808,6 +808,6 @@ def test_words_name_no_run_that_is_no_thread() -> None:
 
 def test_pace_is_that_of_the_documentation() -> None:
     """`docs/how-to/threads.md` and decision 86 name these numbers."""
-    assert (30.0, 0.15) == (carried_words.WORDS_SECONDS, carried_words._PAUSE_SECONDS)
-    assert (0.1, 0.25) == (carried_words._BUSY_SECONDS, carried_words._IDLE_SECONDS)
+    assert (30.0, 0.15) == (word_carrier.WORDS_SECONDS, word_carrier._PAUSE_SECONDS)
+    assert (0.1, 0.25) == (word_reader._BUSY_SECONDS, word_reader._IDLE_SECONDS)
     assert carried_words._MAX_BYTES < MAX_EPHEMERAL_BYTES == 256 * 1024

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.frames import FrameRow
     from continuations.engine.event_reading import Cursor
-    from continuations.engine.events.carried_words import RunWords
+    from continuations.engine.events.word_carrier import RunWords
     from continuations.engine.ports import EventSink, Ports
     from continuations.ledger.claims import Clock
     from continuations.ledger.objects import Objects

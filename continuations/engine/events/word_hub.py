@@ -19,7 +19,8 @@ from continuations.ledger.layout import is_thread_id
 
 if TYPE_CHECKING:
     from continuations.core.reading.live_events import LiveEvent, RunEvent
-    from continuations.engine.events.carried_words import ReadTurn, WordCarrier
+    from continuations.engine.events.carried_words import ReadTurn
+    from continuations.engine.events.word_carrier import WordCarrier
     from continuations.engine.ports import Sleep
 
 # Above so many events that a follower has not read, words are left out.
@@ -103,7 +104,7 @@ class _LoopFollowers:
     """The followers of one event loop; they get the words of other processes."""
 
     def __init__(self, carrier: WordCarrier) -> None:
-        from continuations.engine.events.carried_words import WordReader  # noqa: PLC0415 - some stores carry none
+        from continuations.engine.events.word_reader import WordReader  # noqa: PLC0415 - some stores carry none
 
         self._followers: set[WordFollower] = set()
         self._reader = WordReader(carrier, self._put, self._ended)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.waits import Wait
-    from continuations.engine.events.carried_words import WordCarrier
+    from continuations.engine.events.word_carrier import WordCarrier
     from continuations.engine.events.word_hub import WordHub
     from continuations.engine.ports import EventSink, OnEvent, Ports
     from continuations.engine.requests.run_requests import RunRequests
@@ -145,7 +145,7 @@ class RunnerParts:
     @cached_property
     def word_carrier(self) -> WordCarrier | None:
         """The words of this runner in its store; `None` if the store carries none."""
-        from continuations.engine.events.carried_words import WordCarrier
+        from continuations.engine.events.word_carrier import WordCarrier
 
         return WordCarrier.of_store(self._objects.store)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.rows.run import Budget
     from continuations.core.rows.state import RunState
-    from continuations.engine.events.carried_words import WordCarrier
+    from continuations.engine.events.word_carrier import WordCarrier
     from continuations.engine.past.adoption import Adopter
     from continuations.engine.past.drift import DriftCheck
     from continuations.engine.past.forking import Forker

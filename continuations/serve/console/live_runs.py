@@ -24,7 +24,8 @@ from continuations.core.reading.live_events import (
     TextDelta,
 )
 from continuations.core.visible_text import escape_invisible
-from continuations.engine.events.carried_words import ReadTurn, WordReader
+from continuations.engine.events.carried_words import ReadTurn
+from continuations.engine.events.word_reader import WordReader
 from continuations.errors import ContinuationsError, RunErased, RunNotFound, StoreError
 from continuations.ledger.layout import is_thread_id, thread_of
 from continuations.ledger.objects import Objects
