@@ -131,7 +131,7 @@ class PostgresStore(TableVerbs):
         return created.store_time
 
     async def commit(self, changes: Changes) -> Committed:
-        """Make several changes in one round trip; see `contract.Changes`.
+        """Make several changes in one request; see `contract.Changes`.
 
         The creates are one transaction. The listing and the deletes are another one,
         which begins after its commit: what other processes committed before, it shows.

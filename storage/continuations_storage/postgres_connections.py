@@ -53,7 +53,8 @@ _MAX_CONNECTIONS = 10
 _TRUSTED_SECONDS = 30.0
 _CHECK_SECONDS = 2.0
 _MAX_IDLE_SECONDS = 300.0
-_SECONDS_TO_ASK_LOOPS = 1.0
+# An event loop that stops tells no other loop.
+_LOOP_CHECK_SECONDS = 1.0
 # libpq copies what is still to be sent after each part that was sent.
 _MAX_BYTES_IN_LOOP = 1 << 18
 _ESCAPE = "Write special characters of user and password as %XX, for example %40 for @."
@@ -99,7 +100,9 @@ class Connections:
     async def exchange(
         self, statement: Statement[Any], steps: Sequence[Statement[Any]] = ()
     ) -> list[Rows]:
-        """Send a statement, and the steps after it, in one round trip.
+        """Send a statement, and the steps after it.
+
+        It is one round trip, or two if a pooler is between and there are steps.
 
         Args:
             statement: The statement, which is a transaction.
@@ -332,7 +335,7 @@ class _Turns:
             stopped = [each for each in self._begun if each.is_stopped()]
         for each in stopped:
             self.end(each)
-        waiting.loop.call_later(_SECONDS_TO_ASK_LOOPS, self._end_stopped, waiting)
+        waiting.loop.call_later(_LOOP_CHECK_SECONDS, self._end_stopped, waiting)
 
     def end(self, turn: _Turn) -> None:
         """End a turn, and let the next one begin."""
@@ -401,7 +404,7 @@ class _Connection(psycopg.Connection[Any]):
     ) -> Generator[Wait, Ready | None, list[Outcome]]:
         """Send groups of statements; see `postgres_exchange.exchange`.
 
-        The first exchange finds out before whether a pooler is between.
+        Before its first exchange, the connection finds out whether a pooler is between.
         """
         if prepares and not self._is_set_up:
             yield from self._set_up()

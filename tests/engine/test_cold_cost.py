@@ -48,6 +48,28 @@ tell()
 """
 
 
+SEND = f"""{AGENT}
+from continuations.models.scripted import ScriptedModel
+agent = Agent("notes", model=ScriptedModel(["Hello."]))
+Runner(agent, store=sys.argv[1]).thread(key="k").send("Hello?")
+tell()
+"""
+DECIDE_OVER_HTTP = f"""{AGENT}
+import asyncio, json
+from continuations import AsyncRunner
+from continuations.serve.http.api import HttpApi, Request
+api = HttpApi(AsyncRunner([], store=sys.argv[1]), verify=lambda request: "kim")
+request = Request(
+    method="POST",
+    path=f"/waits/{{sys.argv[2]}}/decision",
+    headers={{"content-type": "application/json"}},
+    body=json.dumps({{"decision": "approve"}}).encode(),
+)
+assert asyncio.run(api.handle(request)).status == 200
+tell()
+"""
+
+
 @tool(approval=True)
 def note(number: int) -> str:
     """Save a note."""
@@ -103,7 +125,7 @@ def test_cold_decision_loads_few_modules(tmp_path: Path) -> None:
 
     assert set() == loaded & (HEAVY | UNUSED)
     assert {"continuations.ledger.decisions.decisions"} <= loaded
-    assert len([name for name in loaded if name.startswith("continuations")]) <= 85
+    assert len([name for name in loaded if name.startswith("continuations")]) <= 80
 
 
 def test_store_on_s3_loads_neither_files_nor_boto3() -> None:
@@ -122,7 +144,27 @@ def test_cold_resume_loads_few_modules_until_its_tool_runs(tmp_path: Path) -> No
 
     assert set() == loaded & (HEAVY | UNUSED)
     assert {"continuations.engine.worker.run_loop"} <= loaded
-    assert len([name for name in loaded if name.startswith("continuations")]) <= 174
+    assert len([name for name in loaded if name.startswith("continuations")]) <= 158
+
+
+def test_cold_message_of_a_thread_loads_no_words_that_nobody_follows(
+    tmp_path: Path,
+) -> None:
+    loaded = _modules(SEND, f"file:{tmp_path}")
+
+    words = "continuations.engine.events"
+    assert {f"{words}.word_carrier"} <= loaded
+    assert set() == loaded & {f"{words}.carried_words", f"{words}.word_reader"}
+
+
+def test_cold_decision_over_http_loads_no_pages(tmp_path: Path) -> None:
+    store = f"file:{tmp_path}"
+
+    loaded = _modules(DECIDE_OVER_HTTP, store, _suspended(store).waits[0].id)
+
+    assert "continuations.serve.http.decision_bodies" in loaded
+    pages = {name for name in loaded if name.startswith("continuations.serve.pages")}
+    assert set() == pages | loaded & {"continuations.serve.http.answer_forms"}
 
 
 @pytest.mark.parametrize("room", ROOMS)

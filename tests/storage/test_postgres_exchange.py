@@ -609,6 +609,21 @@ async def test_error_of_the_creates_reaches_the_caller_not_that_of_the_steps(
     assert connection.closed
 
 
+async def test_plan_that_does_not_fit_a_changed_table_is_made_again(
+    url: str, postgres: PostgresServer
+) -> None:
+    store = PostgresStore(url, retry_policy=QUICK)
+    connection = await use_twice(store)
+    await store.create("a", b"body")
+    assert [b"body"] == await store.read_many(["a"])
+    table = f"{schema_of(url)}.objects"
+    column = 'key TYPE varchar(300) COLLATE "C"'
+    postgres.rows(f"ALTER TABLE {table} ALTER COLUMN {column}")
+
+    assert [b"body"] == await store.read_many(["a"])
+    assert connection.closed
+
+
 async def test_server_that_is_silent_in_an_exchange_is_given_up(
     url: str, postgres: PostgresServer
 ) -> None:
@@ -633,6 +648,21 @@ async def test_server_that_is_silent_in_an_exchange_is_given_up(
         assert [(0,)] == postgres.rows(waiting)
     assert connection.closed
     assert b"" == await store.read("held")
+
+
+async def test_cancellation_at_the_end_of_an_exchange_is_one() -> None:
+    """The handler of SIGINT cancels the task between two instructions."""
+    one, other = socket.socketpair()
+
+    def cancelled_operation() -> Generator[Wait, Ready | None, None]:
+        run._end.cancel()
+        return
+        yield
+
+    with one, other:
+        run = LoopRun(cancelled_operation(), one.fileno(), 1.0)
+        with pytest.raises(asyncio.CancelledError):
+            await run.result()
 
 
 async def test_loop_that_was_blocked_reads_before_it_gives_up() -> None:

@@ -27,6 +27,7 @@ WHEN_BUSY: frozenset[str] = frozenset(get_args(WhenBusy))
 ENDED_STATUSES: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
 # Each version of a run and each of its waits has the names.
 MAX_REQUESTERS = 100
+# Texts, because most runs have no labels: `re` compiles them when they are used.
 _LABEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z"
 _LABEL_VALUE = r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z"
 

@@ -24,7 +24,6 @@ from continuations.core.reading.live_events import (
     TextDelta,
 )
 from continuations.core.visible_text import escape_invisible
-from continuations.engine.events.carried_words import ReadTurn
 from continuations.engine.events.word_reader import WordReader
 from continuations.errors import ContinuationsError, RunErased, RunNotFound, StoreError
 from continuations.ledger.layout import is_thread_id, thread_of
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.reading.live_events import LiveEvent, RunEvent
+    from continuations.engine.events.carried_words import ReadTurn
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.serve.console.run_snapshot import RunPlace, RunSnapshot
 
