@@ -20,6 +20,7 @@ from mcp_types import TextContent
 from continuations import (
     Agent,
     ApprovalPolicy,
+    Approve,
     AsyncRunner,
     Flow,
     ask,
@@ -77,9 +78,14 @@ async def survey(flow: Flow) -> str:
 
 
 def serve(*agents: Agent[Any], can: Can | None = None) -> McpServer:
+    """Return a server of agents; see `serve_runner`."""
+    return serve_runner(AsyncRunner(agents, store="memory:"), can=can)
+
+
+def serve_runner(runner: AsyncRunner, can: Can | None = None) -> McpServer:
     """Return a server that trusts a header."""
     return mcp_server(
-        AsyncRunner(agents, store="memory:"),
+        runner,
         secret=SECRET,
         verify=lambda request: request.headers.get("x-user"),
         can=can,
@@ -141,6 +147,19 @@ async def test_approval_is_a_form_and_approve_runs_the_call_once() -> None:
         assert "error" not in await client.update(task, **{wait: YES})
     assert end["status"] == "completed"
     assert end["result"]["content"][0]["text"] == "All paid."
+    assert paid == [100]
+
+
+async def test_task_goes_on_after_a_decision_that_no_server_saw() -> None:
+    """It was made at another door, or its server was killed before the call began."""
+    paid: list[int] = []
+    runner = AsyncRunner(bank(paid), store="memory:")
+    async with client_of(serve_runner(runner)) as client:
+        task = (await client.call("bank", input="Pay"))["taskId"]
+        [wait] = [each async for each in runner.waiting()]
+        await AsyncRunner([], store=runner.store).decide(wait.id, Approve(by="kim"))
+        end = await end_of(client, task)
+    assert end["status"] == "completed"
     assert paid == [100]
 
 
@@ -363,12 +382,15 @@ def test_task_of_three_days_in_five_processes_orders_once(tmp_path: Path) -> Non
         keys |= state["inputRequests"].keys()
     (wait,) = keys
 
-    async def answer(client: McpClient) -> None:
+    async def answer(client: McpClient) -> dict[str, Any]:
         reply = {"action": "accept", "content": {"answer": "noon"}}
         assert "error" not in await client.update(task, **{wait: reply})
+        # A server that is killed while the tool orders leaves an unknown outcome.
+        return await end_of(client, task)
 
-    in_process(72, answer)
-    end = in_process(72, lambda client: end_of(client, task))
+    ended = in_process(72, answer)
+    end = in_process(72, lambda client: client.get(task))
+    assert end["result"] == ended["result"]
     assert end["result"]["content"][0]["text"] == "done"
     assert effects.read_text() == "order tea\n"
 
