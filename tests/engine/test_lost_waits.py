@@ -216,13 +216,8 @@ def test_only_an_early_answer_counts_for_a_version_without_the_wait(
     store: MemoryStore, clock: ManualClock, *, is_early: bool
 ) -> None:
     """A later version opened the wait, and the other answer has the wait's digest."""
-    dying = FaultyStore(store)
     ids: list[str] = []
-
-    agent = dying_agent(dying, ids)
-    with pytest.raises(Crash):
-        Runner(agent, store=dying, clock=clock).start("go", run_id="r1")
-    clock.seconds += 61
+    agent = agent_whose_worker_died(store, clock, ids)
     runner = Runner(agent, store=store, clock=clock)
     asked = expect(runner.resume("r1"), Suspended)
     assert ["unknown"] == [wait.kind for wait in asked.waits]
@@ -243,8 +238,14 @@ def test_only_an_early_answer_counts_for_a_version_without_the_wait(
     assert isinstance(runner.resume("r1"), Finished)
 
 
-def dying_agent(dying: FaultyStore, ids: list[str]) -> Agent:
-    """Return an agent whose worker dies in the tool; the ids of its waits are noted."""
+def agent_whose_worker_died(
+    store: MemoryStore, clock: ManualClock, ids: list[str]
+) -> Agent:
+    """Return the agent of a run whose worker died in a tool; note the ids of its waits.
+
+    The claim of the worker has ended.
+    """
+    dying = FaultyStore(store)
 
     @tool
     def scan(document: str, ctx: ToolContext) -> ToolWait[int]:
@@ -255,19 +256,19 @@ def dying_agent(dying: FaultyStore, ids: list[str]) -> Agent:
         return external("scan", int)
 
     model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
-    return Agent("boss", tools=[scan], model=model)
+    agent = Agent("boss", tools=[scan], model=model)
+    with pytest.raises(Crash):
+        Runner(agent, store=dying, clock=clock).start("go", run_id="r1")
+    clock.seconds += 61
+    return agent
 
 
 def test_no_object_of_an_unknown_outcome_is_left_after_an_early_answer() -> None:
     """The answer tells the outcome, and a worker dies at each operation after that."""
     for point in every_crash("before", "after", more_than=8):
         store, clock = MemoryStore(), ManualClock()
-        dying = FaultyStore(store)
         ids: list[str] = []
-        agent = dying_agent(dying, ids)
-        with pytest.raises(Crash):
-            Runner(agent, store=dying, clock=clock).start("go", run_id="r1")
-        clock.seconds += 61
+        agent = agent_whose_worker_died(store, clock, ids)
         runner = Runner(agent, store=store, clock=clock)
         assert isinstance(runner.resume("r1"), Suspended)
         runner.decide(ids[0], Answer(7))

@@ -38,11 +38,15 @@ HOSTILE_TEXTS = [
 ]
 
 
+def decision_of(kind: DecisionKind, **fields: Any) -> Decision:
+    """Return a decision of `make_wait()`."""
+    wait_id = make_wait().id
+    return Decision(id="x", wait_id=wait_id, kind=kind, at=MOMENT, digest="d", **fields)
+
+
 @given(TEXTS.filter(bool))
 def test_text_of_a_short_page_is_escaped_as_by_the_standard_library(text: str) -> None:
-    decision = Decision(
-        id="x", wait_id="w", kind="deny", at=MOMENT, digest="d", reason=text
-    )
+    decision = decision_of("deny", reason=text)
 
     page = link_pages.already_decided(decision).body
 
@@ -150,12 +154,8 @@ def test_arguments_that_are_nested_to_the_limit_are_shown() -> None:
 
 @pytest.mark.parametrize("hostile_text", HOSTILE_TEXTS)
 def test_hostile_decision_text_is_escaped(hostile_text: str) -> None:
-    decision = Decision(
-        id="x",
-        wait_id=make_wait().id,
-        kind="approve",
-        at=MOMENT,
-        digest="d",
+    decision = decision_of(
+        "approve",
         by=hostile_text,
         reason=hostile_text,
         arguments=dump({"a": hostile_text}),
@@ -173,12 +173,8 @@ def test_hostile_decision_text_is_escaped(hostile_text: str) -> None:
 
 def test_page_of_a_decision_names_the_rule_that_made_it() -> None:
     """On the page, and on the command line; a reason without text has no row."""
-    decision = Decision(
-        id="x",
-        wait_id=make_wait().id,
-        kind="approve",
-        at=MOMENT,
-        digest="d",
+    decision = decision_of(
+        "approve",
         reason="",
         rule="small payments",
     )
@@ -191,12 +187,8 @@ def test_page_of_a_decision_names_the_rule_that_made_it() -> None:
 
 @pytest.mark.parametrize("hostile_text", HOSTILE_TEXTS)
 def test_recorded_answer_is_shown_and_escaped(hostile_text: str) -> None:
-    decision = Decision(
-        id="x",
-        wait_id=make_wait().id,
-        kind="answer",
-        at=MOMENT,
-        digest="d",
+    decision = decision_of(
+        "answer",
         by="kim",
         value=dump({"a": hostile_text}),
     )
@@ -228,7 +220,7 @@ def test_every_wait_kind_and_decision_kind_has_a_page() -> None:
         assert len(wait.rules.verdicts) == page.body.count("<button ")
     ends: tuple[DecisionKind, ...] = get_args(DecisionKind)
     for end in ends:
-        decision = Decision(id="x", wait_id="w", kind=end, at=MOMENT, digest="d")
+        decision = decision_of(end)
         assert "Decision</dt>" in link_pages.already_decided(decision).body
 
 
